@@ -20,25 +20,17 @@ const char* remedy(int error_number) {
   }
 }
 
-// The part of __FILE__ below the source tree, so that messages do not depend on where it was built.
-const char* below_tree(const char* file) {
-  for (const char* folder : {"/core/", "/parallel/", "/jobs/", "/tests/"}) {
-    if (const char* found = std::strstr(file, folder)) return found + 1;
-  }
-  return file;
-}
-
 }  // namespace
 
 Error system_error(const char* call, const std::string& subject, int error_number, const char* file, int line) {
   // A missing or unreadable input is reported by its reader as bad data; what arrives here is the file system's refusal.
   return {ExitCode::io, fmt::format("{}({}): {}{} ({}:{})", call, subject, std::strerror(error_number),
-                                    remedy(error_number), below_tree(file), line)};
+                                    remedy(error_number), file, line)};
 }
 
 void fail_check(const char* condition, const char* file, int line, const std::string& detail) {
   throw Error(ExitCode::bug, fmt::format("internal error: {} does not hold{}{} ({}:{})", condition,
-                                         detail.empty() ? "" : ": ", detail, below_tree(file), line));
+                                         detail.empty() ? "" : ": ", detail, file, line));
 }
 
 }  // namespace longwave
