@@ -25,12 +25,12 @@ struct PositionConfig {
   PositionShare share = PositionShare::layer;
   bool learnable = false;            // coefficients trained instead of frozen
   bool normalize_columns = false;    // columns scaled to unit L1 norm, as in the paper's listing
-  std::int64_t extra_frequencies = 0;  // that many more frequencies in the same range (a denser geometric grid)
+  std::int64_t extra_frequencies = 0;  // that many more kept frequencies in the same range (a denser geometric grid)
   bool series = true;                // false: identity only, the paper's "w/o Fourier series"
   // p-rope: share of the frequencies, from the top, that rotate; the rest are constant with weight `constant_weight`.
   double fraction = 0.75;
-  double constant_weight = 1;        // 1 plain; 2 is FoPE's control with zero_phase 1
-  // clipped-rope: the last `clipped` of the head_dim/2 frequencies fade out.
+  double constant_weight = 1;        // how often their logits count: 1 plain; 2 is FoPE's control with zero_phase 1
+  // clipped-rope: the last `clipped` of the head_dim/2 frequencies are lowered by a cosine taper, the last one to zero.
   std::int64_t clipped = 0;          // 0: those below FoPE's floor
   // rope and its relatives, at evaluation only
   PositionScaling scaling = PositionScaling::none;
