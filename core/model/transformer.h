@@ -4,22 +4,19 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "core/backend/backend.h"
 #include "core/model/model_config.h"
 #include "core/model/parameter_store.h"
 #include "core/model/tensor_group.h"
 #include "core/position/position.h"
-#include "core/tensor/arena.h"
 
 namespace longwave {
 
 struct TransformerOptions {
   DType compute = DType::f32;
   std::uint64_t seed = 1;
-  std::int64_t logits_chunk_rows = 0;  // rows whose logits exist at a time; 0 chooses so that they fit in 32 MiB
+  std::int64_t logits_chunk_rows = 0;  // rows whose logits exist at a time; 0 chooses so that they stay in cache
 };
 
 // Sums over a micro-batch, to be reduced over micro-batches and ranks and divided once.
@@ -54,7 +51,8 @@ class Transformer {
 
   // Takes the memory for training micro-batches of `batch` sequences of `length` tokens; gradients too. Once, before step 0.
   void prepare_training(std::int64_t batch, std::int64_t length);
-  // Takes (or grows) the memory for evaluating one `batch` of `length` tokens, and the position tables of that length.
+  // Takes (or grows) the memory for evaluating up to `batch` sequences of `length` tokens at a time, and builds the position
+  // tables of that length. Training memory is untouched.
   void prepare_evaluation(std::int64_t batch, std::int64_t length);
   MemoryPlan plan_training(std::int64_t batch, std::int64_t length) const;
 
@@ -66,10 +64,12 @@ class Transformer {
   void forward_backward(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, LossTotals& totals,
                         GradientsReady ready = nullptr, void* context = nullptr);
   void zero_gradients();
-  // After parameters().values() changed: learnable tables are rebuilt.
+  // After a step changed the trained values (learnable tables are rebuilt), or after values were loaded (all are).
   void parameters_changed();
+  void parameters_loaded();
 
-  // Forward only, with bounded memory. losses fp32 and argmax int32, host [batch * length]; argmax may be null.
+  // Forward only, with bounded memory: one layer's activations. At most the batch and length prepared. losses fp32 and argmax
+  // int32 (the most likely next token), host [batch * length]; either may be null. `targets` may be null without losses.
   void evaluate(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t batch, std::int64_t length,
                 float* losses, std::int32_t* argmax);
   // Logits of the last token of one sequence, host fp32 [vocabulary].

@@ -33,7 +33,6 @@ class Arena {
   std::size_t mark() const { return used_; }
   void rewind(std::size_t mark) { used_ = mark; }
   std::size_t peak() const { return peak_; }
-  bool counting() const { return base_ == nullptr; }
 
  private:
   char* base_ = nullptr;
