@@ -28,7 +28,8 @@ class PasskeyMaker {
   // its arguments.
   PasskeyPrompt prompt(std::int64_t length, double depth, const RandomKey& key, std::uint64_t index) const;
   // A training sample of context + 1 tokens that asks one to three times; `weights` [context + 1] is higher on the digits.
-  void training_sample(std::int64_t context, const RandomKey& key, std::uint64_t index, std::int32_t* tokens, float* weights) const;
+  void training_sample(std::int64_t context, const RandomKey& key, std::uint64_t index, std::int32_t* tokens,
+                       float* weights) const;
 
  private:
   const Tokenizer* tokenizer_;

@@ -14,16 +14,16 @@ namespace longwave {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  virtual std::int64_t size() const = 0;                // tokens
-  virtual std::int64_t vocabulary() const = 0;          // ids are below this, 0: the file does not say
-  virtual const std::string& name() const = 0;          // for messages
+  virtual std::int64_t size() const = 0;        // tokens
+  virtual std::int64_t vocabulary() const = 0;  // ids are below this, 0: the file does not say
+  virtual const std::string& name() const = 0;  // for messages
   // ids [begin, begin + count) to `out`. Throws data_error naming file and offset when a checksum or an id is wrong.
   virtual void read(std::int64_t begin, std::int64_t count, std::int32_t* out) const = 0;
 };
 
 struct SourceOptions {
-  std::string dtype;             // raw files: "uint16" or "uint32"
-  std::int64_t vocabulary = 0;   // ids at or above this are refused as they are read
+  std::string dtype;            // raw files: "uint16" or "uint32"
+  std::int64_t vocabulary = 0;  // ids at or above this are refused as they are read
 };
 
 // `path`: a file, a folder or a glob; a text file is one document, ended by the tokenizer's end-of-document id. Files are
