@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/backend/host_copy.h"
 #include "core/model/projection.h"
 
 namespace longwave {
@@ -110,16 +111,8 @@ void LossHead::logits(Tensor hidden_row, const LossWorkspace& work, float* out) 
   Backend& backend = shard_.backend();
   const Tensor row = work.logits.rows(0, 1);
   backend.linear_forward(hidden_row, store_.value(weight_), row);
-  const auto vocabulary = static_cast<std::size_t>(shard_.model().vocabulary);
-  if (row.dtype == DType::f32) {
-    std::vector<float> all(static_cast<std::size_t>(row.count()));
-    backend.copy_to_host(all.data(), row);
-    std::copy_n(all.begin(), vocabulary, out);
-  } else {
-    std::vector<bf16> all(static_cast<std::size_t>(row.count()));
-    backend.copy_to_host(all.data(), row);
-    std::transform(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(vocabulary), out, [](bf16 x) { return static_cast<float>(x); });
-  }
+  const std::vector<float> all = download(backend, row);
+  std::copy_n(all.begin(), shard_.model().vocabulary, out);
 }
 
 }  // namespace longwave

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/backend/host_copy.h"
+
 namespace longwave {
 
 PositionTables::PositionTables(const Shard& shard, const PositionConfig& config)
@@ -53,14 +55,7 @@ void PositionTables::initialise(ParameterStore& store, std::uint64_t seed) const
     for (const auto& [kind, index] : {std::pair{"cosine", coefficients_[layer].cosine}, {"sine", coefficients_[layer].sine}}) {
       const std::vector<float> drawn = draw_coefficients(plan_, config_, seed, static_cast<std::int64_t>(layer), kind,
                                                          shard_.first_kv_head(), shard_.kv_heads());
-      const Tensor value = store.value(index);
-      if (value.dtype == DType::f32) {
-        backend.copy_from_host(value, drawn.data());
-      } else {
-        std::vector<bf16> rounded(drawn.size());
-        for (std::size_t i = 0; i < drawn.size(); ++i) rounded[i] = bf16(drawn[i]);
-        backend.copy_from_host(value, rounded.data());
-      }
+      upload(backend, drawn.data(), store.value(index));
     }
   }
 }

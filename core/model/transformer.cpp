@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/backend/host_copy.h"
 #include "core/model/embedding.h"
 #include "core/model/pass.h"
 
@@ -197,14 +198,7 @@ void Transformer::initialise() {
   for (std::size_t index = 0; index < store.parameters().size(); ++index) {
     const Parameter& parameter = store[index];
     if (parameter.initialisation == Initialisation::given) continue;
-    const std::vector<float> drawn = initial_values(parameter, impl_->options.seed);
-    if (parameter.dtype == DType::f32) {
-      backend.copy_from_host(store.value(index), drawn.data());
-      continue;
-    }
-    std::vector<bf16> rounded(drawn.size());
-    std::transform(drawn.begin(), drawn.end(), rounded.begin(), [](float x) { return bf16(x); });
-    backend.copy_from_host(store.value(index), rounded.data());
+    upload(backend, initial_values(parameter, impl_->options.seed).data(), store.value(index));
   }
   impl_->positions.initialise(store, impl_->options.seed);
   parameters_loaded();
