@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs every test; ends with ctest's summary and exit code.
+#   ./tests/run.sh              all
+#   ./tests/run.sh -L unit      any ctest arguments: a label (unit, parallel, ...), -R PATTERN, ...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. jobs/setup.sh
+
+install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev python3-numpy
+build all
+prepare_mpi
+say "Running the tests"
+exec ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)" "$@"
