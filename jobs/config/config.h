@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/model/model_config.h"
 #include "core/optimizer/optimizer_config.h"
 #include "core/position/position_config.h"
@@ -67,14 +68,14 @@ struct CheckpointConfig {
 struct PasskeyConfig {
   std::vector<std::int64_t> lengths;  // default: evaluate.lengths
   std::vector<double> depths = {0, .25, .5, .75, 1};
-  std::int64_t trials = 20;           // 0: none
-  double train_fraction = 0;          // share of training samples that are passkey prompts of training length
+  std::int64_t trials = 20;   // 0: none
+  double train_fraction = 0;  // share of training samples that are passkey prompts of training length
 };
 
 struct EvaluateConfig {
-  std::int64_t every = 0;              // validation loss every so many steps; 0: at the end only
-  std::vector<std::int64_t> lengths;   // default: 1/2, 1, 2, 4, 8, 16 x context
-  std::int64_t tokens = 131072;        // of the validation stream, per length
+  std::int64_t every = 0;             // validation loss every so many steps; 0: at the end only
+  std::vector<std::int64_t> lengths;  // default: 1/2, 1, 2, 4, 8, 16 x context
+  std::int64_t tokens = 131072;       // of the validation stream, per length
   PasskeyConfig passkey;
 };
 
@@ -104,10 +105,10 @@ struct Config {
   LoggingConfig logging;
   WatchdogConfig watchdog;
 
-  // Where each dotted key's value came from: "default", "command line", "jobs/a.yaml:12", "preset 60m".
+  // Where each dotted key's value came from: "default", "command line", "jobs/a.yaml:12", "preset 60m (jobs/a.yaml:3)".
+  // Keys that have no say here, such as position.gain under rope, are left out.
   struct Origin {
     std::string key;
-    std::string value;  // as YAML
     std::string source;
   };
   std::vector<Origin> origins;  // in the order of the sections above
@@ -115,15 +116,23 @@ struct Config {
   std::string run_directory() const { return run.dir + "/" + run.name; }
 };
 
-// Throws config_error. `overrides` are "dotted.key=value". What depends on the number of ranks or on the tokenizer's size
-// is checked by `finish_config`, still before anything is written.
+// Throws config_error. `overrides` are "dotted.key=value", the value being YAML; "key=null" takes the file's value back to
+// the default, and data.train=PATH is a list of one. What depends on the number of ranks or on the tokenizer's size is
+// checked by `finish_config`, still before anything is written.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides);
 
 // Fills what depends on the mesh and on the data: parallel.data, train.micro_batch, model.vocabulary (0 until now).
+// Throws config_error, naming the nearest values that would do. `tokenizer_vocabulary` 0: there is no tokenizer.
 void finish_config(Config& config, std::int64_t ranks, std::int64_t tokenizer_vocabulary);
+
+// Refuses `key` for a reason that involves more than its own value: "jobs/a.yaml:12: train.batch: ...".
+[[nodiscard]] Error refuse_setting(const Config& config, const std::string& key, const std::string& reason);
 
 // The resolved configuration as a job file: loading it again gives the same Config. With `sources`, every line ends in a
 // comment that says where the value came from.
 std::string to_yaml(const Config& config, bool sources);
+
+// Every key with type, default and meaning: as text for a terminal, or as the tables of jobs/README.md.
+std::string describe_settings(bool markdown);
 
 }  // namespace longwave

@@ -1,0 +1,8 @@
+# Writes OUTPUT, a header that names the commit of SOURCE; touched only when that changes, so builds stay incremental.
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND git -C ${SOURCE} describe --always --exclude=* --abbrev=12 --dirty
+  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed)
+  set(commit unknown)
+endif()
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#define LONGWAVE_COMMIT \"@commit@\"\n" @ONLY)
