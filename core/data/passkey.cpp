@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
 
@@ -20,53 +21,49 @@ constexpr const char* filler_sentences[] = {
 constexpr const char* statement_text = " The pass key is #";
 constexpr const char* question_text = " What is it? The pass key is #";
 
-// Ids of `text` as they follow `before`: a tokenizer may spell a text otherwise at its beginning than in its midst.
+// Ids of `text` as they follow `before`: a tokenizer may spell a text otherwise at its beginning than in its midst. Empty
+// when it joins the two.
 Ids continuation(const Tokenizer& tokenizer, const std::string& before, const std::string& text) {
   const Ids head = tokenizer.encode(before);
   const Ids whole = tokenizer.encode(before + text);
-  if (whole.size() <= head.size() || !std::equal(head.begin(), head.end(), whole.begin())) {
-    throw config_error(
-        "{}: this tokenizer joins '{}' with what stands before it, so no passkey can be spelled; set "
-        "evaluate.passkey.trials and train_fraction to 0",
-        tokenizer.name(), text);
-  }
+  if (whole.size() <= head.size() || !std::equal(head.begin(), head.end(), whole.begin())) return {};
   return {whole.begin() + static_cast<std::ptrdiff_t>(head.size()), whole.end()};
 }
 
-PasskeySpelling spell(const Tokenizer& tokenizer) {
-  PasskeySpelling spelling;
+// True when the parts read as meant. Some tokenizers drop the first space of a text.
+bool reads_back(const PasskeySpelling& spelling, const Tokenizer& tokenizer) {
+  Ids example = spelling.statement;
+  example.insert(example.end(), spelling.digits.begin(), spelling.digits.end());
+  example.insert(example.end(), spelling.stop.begin(), spelling.stop.end());
+  for (const Ids& sentence : spelling.filler) {
+    if (sentence.empty()) return false;
+    example.insert(example.end(), sentence.begin(), sentence.end());
+  }
+  example.insert(example.end(), spelling.question.begin(), spelling.question.end());
+  std::string expected = std::string(statement_text + 1) + "0123456789.";
+  for (const char* sentence : filler_sentences) expected += sentence;
+  return tokenizer.decode(example).ends_with(expected + question_text);
+}
+
+// False when the tokenizer cannot spell a prompt with a token for each digit.
+bool spell(const Tokenizer& tokenizer, PasskeySpelling& spelling) {
   for (const char* sentence : filler_sentences) spelling.filler.push_back(continuation(tokenizer, ".", sentence));
   spelling.statement = continuation(tokenizer, ".", statement_text);
   spelling.question = continuation(tokenizer, ".", question_text);
   spelling.stop = continuation(tokenizer, "key", ".");
-  Ids example = spelling.statement;
   for (std::size_t digit = 0; digit < 10; ++digit) {
     const Ids ids = continuation(tokenizer, "#", std::to_string(digit));
-    spelling.digits[digit] = ids.back();
-    example.insert(example.end(), ids.begin(), ids.end());
+    if (ids.size() != 1) return false;
+    spelling.digits[digit] = ids[0];
   }
-  example.insert(example.end(), spelling.stop.begin(), spelling.stop.end());
-  // One token a digit, and a reader sees what was meant. Some tokenizers drop the first space.
-  const std::string expected = std::string(statement_text + 1) + "0123456789.";
-  if (example.size() != spelling.statement.size() + 10 + spelling.stop.size() || !tokenizer.decode(example).ends_with(expected)) {
-    throw config_error(
-        "{}: this tokenizer has no token of its own for each digit, so no passkey can be spelled; set "
-        "evaluate.passkey.trials and train_fraction to 0",
-        tokenizer.name());
-  }
-  return spelling;
+  return reads_back(spelling, tokenizer);
 }
+
+constexpr std::int64_t language_size = 64;
 
 // A language of 64 ids spread over the vocabulary: 10 digits, 5 marks, the rest words of fixed sentences.
 PasskeySpelling spell_in_ids(std::int64_t vocabulary) {
-  constexpr std::int64_t language = 64;
-  if (vocabulary < language) {
-    throw config_error(
-        "model.vocabulary: {} ids are too few for a passkey of ids, which takes {}; set evaluate.passkey.trials "
-        "and train_fraction to 0",
-        vocabulary, language);
-  }
-  const auto id = [vocabulary](std::int64_t word) { return static_cast<std::int32_t>(word * vocabulary / language); };
+  const auto id = [vocabulary](std::int64_t word) { return static_cast<std::int32_t>(word * vocabulary / language_size); };
   PasskeySpelling spelling;
   for (std::size_t digit = 0; digit < 10; ++digit) spelling.digits[digit] = id(static_cast<std::int64_t>(digit));
   spelling.statement = {id(10), id(11), id(12)};
@@ -76,7 +73,7 @@ PasskeySpelling spell_in_ids(std::int64_t vocabulary) {
   for (std::uint64_t sentence = 0; sentence < std::size(filler_sentences); ++sentence) {
     Ids ids;
     for (std::uint64_t word = 0; word < 3 + sentence % 4; ++word) {
-      ids.push_back(id(15 + static_cast<std::int64_t>(key.below(language - 15, sentence, word))));
+      ids.push_back(id(15 + static_cast<std::int64_t>(key.below(language_size - 15, sentence, word))));
     }
     ids.push_back(spelling.stop[0]);
     spelling.filler.push_back(ids);
@@ -155,10 +152,18 @@ class PasskeyMaker::Draft {
   std::vector<std::int64_t> answers_;  // in body_, until finish()
 };
 
-PasskeyMaker::PasskeyMaker(const Tokenizer* tokenizer, std::int64_t vocabulary)
-    : spelling_(tokenizer ? spell(*tokenizer) : spell_in_ids(vocabulary)) {}
+PasskeyMaker::PasskeyMaker(const Tokenizer* tokenizer, std::int64_t vocabulary) {
+  if (tokenizer) {
+    if (!spell(*tokenizer, spelling_)) obstacle_ = fmt::format("tokenizer {} has no token for each digit", tokenizer->name());
+  } else if (vocabulary < language_size) {
+    obstacle_ = fmt::format("a passkey of ids takes a vocabulary of {}, this one has {}", language_size, vocabulary);
+  } else {
+    spelling_ = spell_in_ids(vocabulary);
+  }
+}
 
 std::int64_t PasskeyMaker::shortest() const {
+  if (!obstacle_.empty()) return std::numeric_limits<std::int64_t>::max();
   return count(spelling_.statement) + count(spelling_.stop) + count(spelling_.question) + 2 * key_digits;
 }
 

@@ -36,10 +36,13 @@ class PasskeyMaker {
   static constexpr std::int64_t key_digits = 5;
   static constexpr float digit_weight = 8;  // in training samples: 5 digits among 250 bytes of filler else hardly count
 
-  // `tokenizer` null: prompts of token ids below `vocabulary`. Throws config_error when neither can spell a prompt.
+  // `tokenizer` null: prompts of token ids below `vocabulary`.
   PasskeyMaker(const Tokenizer* tokenizer, std::int64_t vocabulary);
 
-  // The shortest prompt there is; shorter lengths have no passkey test.
+  // Why no prompt can be spelled with this tokenizer or vocabulary; empty when one can. Only a job that asks for prompts
+  // has to mind.
+  const std::string& obstacle() const { return obstacle_; }
+  // The shortest prompt there is; shorter lengths have no passkey test. Without any prompt the largest integer.
   std::int64_t shortest() const;
   // A prompt of exactly `length` >= shortest() tokens, the key's sentence at `depth` of the filler (0 first, 1 last), to
   // within a sentence: what is left over stands, cut, at the start. A pure function of its arguments.
@@ -52,6 +55,7 @@ class PasskeyMaker {
  private:
   class Draft;
   PasskeySpelling spelling_;
+  std::string obstacle_;
 };
 
 }  // namespace longwave

@@ -40,7 +40,11 @@ Sampler::Sampler(std::vector<WeightedSource> sources, std::int64_t context, std:
     const std::int64_t offsets = std::min(context, source.size() - count * context);
     windows_.push_back({count, offsets, RandomKey(seed, "order", "source " + std::to_string(i))});
   }
-  if (passkeys && passkey_fraction > 0 && passkeys->shortest() > context + 1) {
+  if (!passkeys || passkey_fraction <= 0) return;
+  if (!passkeys->obstacle().empty()) {
+    throw config_error("evaluate.passkey.train_fraction: {}; set it to 0", passkeys->obstacle());
+  }
+  if (passkeys->shortest() > context + 1) {
     throw config_error(
         "evaluate.passkey.train_fraction: the shortest passkey prompt has {} tokens, a sample {}; set it to 0 or "
         "take a longer model.context",

@@ -1,12 +1,12 @@
 #include "core/data/passkey.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <set>
 
+#include "core/base/error.h"
 #include "tests/unit/data/invented_text.h"
-#include "tests/unit/data/refusal.h"
 
 namespace longwave {
 namespace {
@@ -28,7 +28,10 @@ class BytePasskey : public testing::Test {
   PasskeyMaker maker_{bytes_.get(), 257};
 };
 
-TEST_F(BytePasskey, FitsWellIntoAContextOf128) { EXPECT_LE(maker_.shortest(), 70); }
+TEST_F(BytePasskey, FitsWellIntoAContextOf128) {
+  EXPECT_EQ(maker_.obstacle(), "");
+  EXPECT_LE(maker_.shortest(), 70);
+}
 
 TEST_F(BytePasskey, HasExactlyTheLengthAskedFor) {
   for (std::int64_t length = maker_.shortest(); length < 400; ++length) {
@@ -160,7 +163,9 @@ TEST(Passkey, IsMadeOfIdsWithoutATokenizer) {
     const auto stated = std::search(prompt.tokens.begin(), answer, answer, prompt.tokens.end());
     EXPECT_NE(stated, answer);
   }
-  expect_refusal(ExitCode::configuration, {"63", "64"}, [] { PasskeyMaker(nullptr, 63); });
+  const PasskeyMaker impossible(nullptr, 63);
+  EXPECT_THAT(impossible.obstacle(), testing::HasSubstr("64"));
+  EXPECT_GT(impossible.shortest(), std::int64_t{1} << 60);
 }
 
 // As a GPT-like tokenizer may: two digits are one token.
@@ -184,9 +189,12 @@ class PairedDigits final : public Tokenizer {
   std::string name_ = "paired";
 };
 
-TEST(Passkey, RefusesATokenizerThatCannotSpellDigits) {
+TEST(Passkey, SaysWhyATokenizerCannotSpellIt) {
   const PairedDigits tokenizer;
-  expect_refusal(ExitCode::configuration, {"paired", "evaluate.passkey.trials"}, [&] { PasskeyMaker(&tokenizer, 400); });
+  const PasskeyMaker maker(&tokenizer, 400);
+  EXPECT_THAT(maker.obstacle(), testing::HasSubstr("paired"));
+  EXPECT_GT(maker.shortest(), std::int64_t{1} << 60);
+  EXPECT_THROW(maker.prompt(1000, 0.5, test_key(), 0), Error);
 }
 
 }  // namespace

@@ -231,6 +231,12 @@ TEST(Sampler, MixesPasskeyPromptsOfTrainingLengthInTheirShare) {
   EXPECT_NEAR(prompts, 100, 2);
 }
 
+TEST(Sampler, RefusesPasskeysThatCannotBeSpelled) {
+  const PasskeyMaker passkeys(nullptr, 20);
+  const CountingSource source(1000);
+  expect_refusal(ExitCode::configuration, {"train_fraction", "64"}, [&] { Sampler({{&source, 1}}, 256, 1, &passkeys, 0.1); });
+}
+
 TEST(Sampler, RefusesAContextTooShortForAPasskey) {
   const auto tokenizer = open_tokenizer("bytes");
   const PasskeyMaker passkeys(tokenizer.get(), 257);
