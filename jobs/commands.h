@@ -25,5 +25,6 @@ struct Command {
 };
 
 void add_keys_command(CLI::App& app, Command& command);
+void add_report_command(CLI::App& app, Command& command);
 
 }  // namespace longwave

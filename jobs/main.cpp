@@ -30,6 +30,7 @@ int parse_and_run(int argc, char** argv) {
 
   Command command;
   add_keys_command(app, command);
+  add_report_command(app, command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
