@@ -5,9 +5,34 @@
 #include <vector>
 
 #include "core/position/position.h"
+#include "parallel/mesh.h"
 
 namespace longwave {
 namespace {
+
+// Puts the source of the key that `message` begins with in front of it.
+Error place(const Config& config, const std::string& message) {
+  const std::string key = message.substr(0, message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."));
+  const std::string bare = key.substr(0, key.find_last_not_of('.') + 1);
+  for (const Config::Origin& origin : config.origins) {
+    if (origin.key != bare) continue;
+    const bool given = origin.source.rfind("default", 0) != 0 && origin.source.rfind("preset ", 0) != 0;
+    if (given) return config_error("{}: {}", origin.source, message);
+    return config_error("{} ({}){}", bare, origin.source, message.substr(bare.size()));
+  }
+  return config_error("{}", message);
+}
+
+// What other parts of the program refuse by the name of a key is refused here by its place too.
+template <class Check>
+void placed(const Config& config, Check check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::configuration) throw;
+    throw place(config, error.what());
+  }
+}
 
 constexpr std::int64_t byte_vocabulary = 257;  // 256 bytes and the end of a document
 
@@ -39,15 +64,9 @@ void check_position(const Config& config) {
     throw refuse_setting(config, "position.cap",
                          fmt::format("quarter needs model.head_dim to be a multiple of 4, it is {}", config.model.head_dim));
   }
-  try {
+  placed(config, [&] {
     plan_positions(position, config.model.head_dim, config.model.kv_heads, config.model.context);
-  } catch (const Error& error) {
-    // The plan says "key: reason"; what it cannot know is where the key stands.
-    const std::string message = error.what();
-    const std::size_t colon = message.find(": ");
-    if (error.code() != ExitCode::configuration || colon == std::string::npos) throw;
-    throw refuse_setting(config, message.substr(0, colon), message.substr(colon + 2));
-  }
+  });
 }
 
 void check_schedule(const Config& config) {
@@ -65,21 +84,14 @@ void check_schedule(const Config& config) {
 }
 
 void check_parallel(const Config& config) {
-  const std::int64_t tensor = config.parallel.tensor;
-  const auto divides = [&](const char* key, std::int64_t size) {
-    if (size % tensor == 0) return;
-    throw refuse_setting(config, "parallel.tensor", fmt::format("{} does not divide {} {}", tensor, key, size));
-  };
-  divides("model.heads", config.model.heads);
-  divides("model.mlp_hidden", config.model.mlp_hidden);
-  if (config.model.kv_heads % tensor != 0 && tensor % config.model.kv_heads != 0) {
-    throw refuse_setting(
-        config, "parallel.tensor",
-        fmt::format("{} neither divides model.kv_heads {} nor is a multiple of it", tensor, config.model.kv_heads));
-  }
+  // The mesh of the fewest ranks: what is wrong with it is wrong with every mesh.
+  const ParallelConfig& parallel = config.parallel;
+  const std::int64_t ranks = parallel.tensor * std::max<std::int64_t>(parallel.data, 1);
+  placed(config, [&] { resolve_mesh(ranks, parallel.tensor, parallel.data, config.model, 0); });
   if (config.train.micro_batch > config.train.batch) {
-    throw refuse_setting(config, "train.micro_batch",
-                         fmt::format("{} is more than train.batch {}", config.train.micro_batch, config.train.batch));
+    throw refuse_setting(
+        config, "train.micro_batch",
+        fmt::format("{} is more than train.batch {}", config.train.micro_batch, config.train.batch));
   }
 }
 
@@ -87,18 +99,6 @@ void check_evaluation(const Config& config) {
   if (config.evaluate.every > 0 && config.data.validation.empty()) {
     throw refuse_setting(config, "evaluate.every", "needs data.validation");
   }
-}
-
-// "1x6, 2x3": tensor x data, of the meshes that `ranks` ranks can form with this model.
-std::string possible_meshes(const Config& config, std::int64_t ranks) {
-  std::string meshes;
-  for (std::int64_t tensor = 1; tensor <= ranks; ++tensor) {
-    const ModelConfig& model = config.model;
-    const bool splits = ranks % tensor == 0 && model.heads % tensor == 0 && model.mlp_hidden % tensor == 0 &&
-                        (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
-    if (splits) meshes += fmt::format("{}{}x{}", meshes.empty() ? "" : ", ", tensor, ranks / tensor);
-  }
-  return meshes;
 }
 
 void resolve(Config& config, const std::string& key, const std::string& rule) {
@@ -110,22 +110,12 @@ void resolve(Config& config, const std::string& key, const std::string& rule) {
 
 void fill_mesh(Config& config, std::int64_t ranks) {
   ParallelConfig& parallel = config.parallel;
-  if (ranks % parallel.tensor != 0) {
-    throw refuse_setting(config, "parallel.tensor",
-                         fmt::format("{} does not divide {} ranks; possible meshes "
-                                     "(tensor x data): {}",
-                                     parallel.tensor, ranks, possible_meshes(config, ranks)));
-  }
-  if (parallel.data == 0) {
-    parallel.data = ranks / parallel.tensor;
-    resolve(config, "parallel.data", "ranks / tensor");
-  } else if (parallel.tensor * parallel.data != ranks) {
-    throw refuse_setting(
-        config, "parallel.data",
-        fmt::format("tensor {} x data {} is {} ranks, but there are {}; possible "
-                    "meshes (tensor x data): {}; or say parallel.data=auto",
-                    parallel.tensor, parallel.data, parallel.tensor * parallel.data, ranks, possible_meshes(config, ranks)));
-  }
+  // The batch has its own check, which names the nearest batches.
+  placed(config, [&] {
+    const MeshShape mesh = resolve_mesh(ranks, parallel.tensor, parallel.data, config.model, 0);
+    if (parallel.data == 0) resolve(config, "parallel.data", "ranks / tensor");
+    parallel.data = mesh.data;
+  });
 }
 
 void fill_micro_batch(Config& config) {
@@ -164,13 +154,7 @@ void fill_vocabulary(Config& config, std::int64_t tokenizer_vocabulary) {
 }  // namespace
 
 Error refuse_setting(const Config& config, const std::string& key, const std::string& reason) {
-  for (const Config::Origin& origin : config.origins) {
-    if (origin.key != key) continue;
-    const bool placed = origin.source.rfind("default", 0) != 0 && origin.source.rfind("preset ", 0) != 0;
-    if (placed) return config_error("{}: {}: {}", origin.source, key, reason);
-    return config_error("{} ({}): {}", key, origin.source, reason);
-  }
-  return config_error("{}: {}", key, reason);
+  return place(config, key + ": " + reason);
 }
 
 void check_config(const Config& config) {

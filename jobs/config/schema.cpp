@@ -92,7 +92,7 @@ std::vector<Setting> model_settings() {
       number("model.heads", at(&Config::model, &M::heads), {.low = 1, .high = 4096}, "required", "query heads"),
       number("model.kv_heads", at(&Config::model, &M::kv_heads), {.low = 1, .high = 4096}, "heads",
              "key and value heads; divides heads"),
-      number("model.head_dim", at(&Config::model, &M::head_dim), {.low = 2, .high = 1024}, "width / heads",
+      number("model.head_dim", at(&Config::model, &M::head_dim), {.low = 2, .high = 256}, "width / heads",
              "even; heads * head_dim may differ from width"),
       number("model.mlp_hidden", at(&Config::model, &M::mlp_hidden), size, "4 * width", "hidden size of the SwiGLU MLP"),
       number("model.context", at(&Config::model, &M::context), {.low = 1, .high = int32_limit}, "required",

@@ -168,6 +168,18 @@ TEST(Config, DropsEvaluationLengthsThatHaveNoTarget) {
   EXPECT_THAT(load(smallest, {"model.context=1", "position.kind=nope"}).evaluate.lengths, ElementsAre(2, 4, 8, 16));
 }
 
+TEST(JobFiles, LoadAndSplitOverTwoRanks) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(LONGWAVE_SOURCE_DIR "/jobs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    Config config = load_config(entry.path().string(), {});
+    EXPECT_NO_THROW(finish_config(config, 2, 257)) << entry.path();
+    EXPECT_EQ(config.run.name, entry.path().stem().string());
+    ++files;
+  }
+  EXPECT_GE(files, 2u);
+}
+
 TEST(FinishConfig, FillsTheMeshTheMicroBatchAndTheVocabulary) {
   Config config = load(smallest, {"parallel.tensor=2"});
   finish_config(config, 4, 257);
