@@ -35,6 +35,9 @@ Isa active_isa();
 
 using Bf16Bits = std::uint16_t;  // memory of a bf16 element, as kernels see it
 
+// A kernel that exists for both activation types is an array in its table, indexed by DType: f32 first, then bf16.
+inline constexpr int activation_types = 2;
+
 }  // namespace longwave
 
 #define LONGWAVE_DECLARE_KERNELS(Type, name)                                                  \

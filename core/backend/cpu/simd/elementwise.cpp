@@ -5,77 +5,60 @@ namespace longwave::simd::LONGWAVE_ISA {
 namespace {
 
 void exp_all(const float* x, float* y, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) store(y + i, exp(load(x + i)));
-  if (i < count) store_first(y + i, exp(load_first(x + i, count - i)), count - i);
+  each_vector(count, [&](std::int64_t i, auto n) { store(y + i, exp(load(x + i, n)), n); });
 }
 
-template <class From, class To> void add(const From* x, To* to, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) store(to + i, load(to + i) + load(x + i));
-  const std::int64_t rest = count - i;
-  if (rest > 0) store_first(to + i, load_first(to + i, rest) + load_first(x + i, rest), rest);
+template <class From, class To> void add_typed(const From* x, To* to, std::int64_t count) {
+  each_vector(count, [&](std::int64_t i, auto n) { store(to + i, load(to + i, n) + load(x + i, n), n); });
+}
+
+template <class T> void add(const void* x, void* to, std::int64_t count) {
+  add_typed(static_cast<const T*>(x), static_cast<T*>(to), count);
+}
+
+template <class T> void accumulate(const void* x, float* to, std::int64_t count) {
+  add_typed(static_cast<const T*>(x), to, count);
 }
 
 template <class From, class To> void cast(const From* x, To* to, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) store(to + i, load(x + i));
-  if (i < count) store_first(to + i, load_first(x + i, count - i), count - i);
+  each_vector(count, [&](std::int64_t i, auto n) { store(to + i, load(x + i, n), n); });
 }
 
-template <class T> void swiglu(const T* gate, const T* up, T* out, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const Vec g = load(gate + i);
-    store(out + i, g * sigmoid(g) * load(up + i));
-  }
-  const std::int64_t rest = count - i;
-  if (rest > 0) {
-    const Vec g = load_first(gate + i, rest);
-    store_first(out + i, g * sigmoid(g) * load_first(up + i, rest), rest);
-  }
+template <class T> void swiglu(const void* gate_data, const void* up_data, void* out_data, std::int64_t count) {
+  const T* gate = static_cast<const T*>(gate_data);
+  const T* up = static_cast<const T*>(up_data);
+  T* out = static_cast<T*>(out_data);
+  each_vector(count, [&](std::int64_t i, auto n) {
+    const Vec g = load(gate + i, n);
+    store(out + i, g * sigmoid(g) * load(up + i, n), n);
+  });
 }
-
-struct GateUp {
-  Vec gate, up;
-};
 
 // silu(g) = g s with s = sigmoid(g); silu'(g) = s (1 + g (1 - s)).
-inline GateUp swiglu_gradient(Vec dout, Vec gate, Vec up) {
-  const Vec s = sigmoid(gate);
-  return {dout * up * s * (1.0f + gate * (1.0f - s)), dout * gate * s};
-}
-
 template <class T>
-void swiglu_backward(const T* dout, const T* gate, const T* up, T* dgate, T* dup, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const GateUp gradient = swiglu_gradient(load(dout + i), load(gate + i), load(up + i));
-    store(dgate + i, gradient.gate);
-    store(dup + i, gradient.up);
-  }
-  const std::int64_t rest = count - i;
-  if (rest > 0) {
-    const GateUp gradient =
-        swiglu_gradient(load_first(dout + i, rest), load_first(gate + i, rest), load_first(up + i, rest));
-    store_first(dgate + i, gradient.gate, rest);
-    store_first(dup + i, gradient.up, rest);
-  }
+void swiglu_backward(const void* dout_data, const void* gate_data, const void* up_data, void* dgate, void* dup,
+                     std::int64_t count) {
+  const T* dout = static_cast<const T*>(dout_data);
+  const T* gate = static_cast<const T*>(gate_data);
+  const T* up = static_cast<const T*>(up_data);
+  each_vector(count, [&](std::int64_t i, auto n) {
+    const Vec d = load(dout + i, n), g = load(gate + i, n), u = load(up + i, n);
+    const Vec s = sigmoid(g);
+    store(static_cast<T*>(dgate) + i, d * u * s * (1.0f + g * (1.0f - s)), n);
+    store(static_cast<T*>(dup) + i, d * g * s, n);
+  });
 }
 
 }  // namespace
 
 constinit const ElementwiseKernels elementwise_kernels = {
     .exp = exp_all,
-    .add_f32 = add<float, float>,
-    .add_bf16 = add<Bf16Bits, Bf16Bits>,
-    .add_bf16_f32 = add<Bf16Bits, float>,
-    .cast_f32_bf16 = cast<float, Bf16Bits>,
-    .cast_bf16_f32 = cast<Bf16Bits, float>,
-    .swiglu_f32 = swiglu<float>,
-    .swiglu_bf16 = swiglu<Bf16Bits>,
-    .swiglu_backward_f32 = swiglu_backward<float>,
-    .swiglu_backward_bf16 = swiglu_backward<Bf16Bits>,
+    .add = {add<float>, add<Bf16Bits>},
+    .accumulate = {accumulate<float>, accumulate<Bf16Bits>},
+    .to_bf16 = cast<float, Bf16Bits>,
+    .from_bf16 = cast<Bf16Bits, float>,
+    .swiglu = {swiglu<float>, swiglu<Bf16Bits>},
+    .swiglu_backward = {swiglu_backward<float>, swiglu_backward<Bf16Bits>},
 };
 
 }  // namespace longwave::simd::LONGWAVE_ISA

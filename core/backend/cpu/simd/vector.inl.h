@@ -5,9 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
-#endif
 
 #include "core/backend/cpu/isa.h"
 
@@ -88,6 +86,34 @@ inline void store_first(float* to, Vec value, std::int64_t count) {
 inline void store_first(Bf16Bits* to, Vec value, std::int64_t count) {
   const HalfVec half = to_bf16(value);
   for (std::int64_t i = 0; i < count; ++i) to[i] = half[i];
+}
+
+// Runs body(i, n) over [0, count) in steps of a vector, n being Whole, then Part for what is left; loads and stores take n,
+// so that one body serves both and the whole vectors pay nothing for the rest.
+struct Whole {};
+struct Part {
+  std::int64_t count;
+};
+template <class T> inline Vec load(const T* from, Whole, float = 0) { return load(from); }
+template <class T> inline Vec load(const T* from, Part part, float fill = 0) { return load_first(from, part.count, fill); }
+template <class T> inline void store(T* to, Vec value, Whole) { store(to, value); }
+template <class T> inline void store(T* to, Vec value, Part part) { store_first(to, value, part.count); }
+
+template <class Body>
+[[gnu::always_inline]] inline void each_vector(std::int64_t count, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) body(i, Whole{});
+  if (i < count) body(i, Part{count - i});
+}
+
+inline Vec square_root(Vec value) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Vec>(_mm512_maskz_sqrt_ps(0xffff, reinterpret_cast<__m512>(value)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Vec>(_mm256_sqrt_ps(reinterpret_cast<__m256>(value)));
+#else
+  return reinterpret_cast<Vec>(_mm_sqrt_ps(reinterpret_cast<__m128>(value)));
+#endif
 }
 
 inline Vec maximum(Vec a, Vec b) { return a > b ? a : b; }

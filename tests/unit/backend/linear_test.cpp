@@ -1,0 +1,114 @@
+#include "tests/unit/backend/device_tensor.h"
+
+namespace longwave {
+namespace {
+
+struct Sizes {
+  std::int64_t rows, outputs, inputs;
+};
+
+const std::vector<Sizes> sizes = {{1, 1, 1}, {1, 65, 17}, {17, 1, 300}, {65, 300, 17}, {300, 17, 65}, {37, 257, 129}};
+
+// out[m, n] = sum_k left(m, k) right(k, n)
+template <class Left, class Right>
+Values product(std::int64_t m, std::int64_t n, std::int64_t k, const Left& left, const Right& right) {
+  Values out(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) sum += left(i, l) * right(l, j);
+      out[static_cast<std::size_t>(i * n + j)] = sum;
+    }
+  }
+  return out;
+}
+
+auto at(const Values& matrix, std::int64_t columns) {
+  return [&matrix, columns](std::int64_t i, std::int64_t j) { return matrix[static_cast<std::size_t>(i * columns + j)]; };
+}
+auto transposed_at(const Values& matrix, std::int64_t columns) {
+  return [&matrix, columns](std::int64_t i, std::int64_t j) { return matrix[static_cast<std::size_t>(j * columns + i)]; };
+}
+
+class Linear : public EveryActivationType {
+ protected:
+  // True where the products can be computed; where they cannot, checks that they are refused.
+  bool available() {
+    if (dtype() == DType::f32 || backend().info().has_bf16) return true;
+    const DeviceTensor x(dtype(), {2, 3}), weight(dtype(), {4, 3}), y(DType::f32, {2, 4});
+    try {
+      backend().linear_forward(x, weight, y);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::configuration);
+      EXPECT_NE(std::string(error.what()).find("precision=fp32"), std::string::npos);
+    }
+    return false;
+  }
+};
+
+TEST_P(Linear, ForwardIsXTimesWeightTransposed) {
+  if (!available()) return;
+  for (const auto& [rows, outputs, inputs] : sizes) {
+    const DeviceTensor x(dtype(), {rows, inputs}, "x"), weight(dtype(), {outputs, inputs}, "weight");
+    const Values expected = product(rows, outputs, inputs, at(x.read(), inputs), transposed_at(weight.read(), inputs));
+    for (DType out_type : {DType::f32, dtype()}) {
+      const DeviceTensor y(out_type, {rows, outputs});
+      backend().linear_forward(x, weight, y);
+      expect_close(y.read(), expected, rounding_of(out_type) + 1e-6, 3e-5, "y");
+    }
+  }
+}
+
+TEST_P(Linear, BackwardInputIsDyTimesWeight) {
+  if (!available()) return;
+  for (const auto& [rows, outputs, inputs] : sizes) {
+    const DeviceTensor dy(dtype(), {rows, outputs}, "dy"), weight(dtype(), {outputs, inputs}, "weight");
+    const DeviceTensor dx(dtype(), {rows, inputs}, "old");
+    backend().linear_backward_input(dy, weight, dx);
+    expect_close(dx.read(), product(rows, inputs, outputs, at(dy.read(), outputs), at(weight.read(), inputs)),
+                 rounding_of(dtype()) + 1e-6, 3e-5, "dx");
+  }
+}
+
+TEST_P(Linear, BackwardWeightAddsDyTransposedTimesX) {
+  if (!available()) return;
+  for (const auto& [rows, outputs, inputs] : sizes) {
+    const DeviceTensor dy(dtype(), {rows, outputs}, "dy"), x(dtype(), {rows, inputs}, "x");
+    const DeviceTensor dweight(DType::f32, {outputs, inputs}, "old");
+    Values expected = product(outputs, inputs, rows, transposed_at(dy.read(), outputs), at(x.read(), inputs));
+    const Values old = dweight.read();
+    backend().linear_backward_weight(dy, x, dweight);
+    for (std::size_t i = 0; i < old.size(); ++i) expected[i] += old[i];
+    expect_close(dweight.read(), expected, 1e-6, 3e-5, "dweight");
+    backend().linear_backward_weight(dy, x, dweight);
+    for (std::size_t i = 0; i < old.size(); ++i) expected[i] += expected[i] - old[i];
+    expect_close(dweight.read(), expected, 1e-6, 6e-5, "dweight of two calls");
+  }
+}
+
+TEST_P(Linear, SameInputsGiveTheSameBits) {
+  if (!available()) return;
+  const DeviceTensor dy(dtype(), {300, 129}, "dy"), x(dtype(), {300, 65}, "x");
+  const DeviceTensor first(DType::f32, {129, 65}), second(DType::f32, {129, 65});
+  backend().linear_backward_weight(dy, x, first);
+  backend().linear_backward_weight(dy, x, second);
+  EXPECT_EQ(first.read(), second.read());
+}
+
+TEST_P(Linear, NoRowsChangeNothing) {
+  const DeviceTensor dy(dtype(), {0, 5}), x(dtype(), {0, 3}), dweight(DType::f32, {5, 3}, "old");
+  const Values old = dweight.read();
+  if (!available()) return;
+  backend().linear_backward_weight(dy, x, dweight);
+  EXPECT_EQ(dweight.read(), old);
+}
+
+TEST_P(Linear, RefusesShapesThatDoNotMeet) {
+  const DeviceTensor x(dtype(), {4, 3}), weight(dtype(), {5, 2}), y(dtype(), {4, 5});
+  EXPECT_THROW(backend().linear_forward(x, weight, y), Error);
+}
+
+INSTANTIATE_FOR_EVERY_ACTIVATION_TYPE(Linear);
+
+}  // namespace
+}  // namespace longwave
