@@ -38,7 +38,7 @@ class TokenStream {
 // `sums` was made for stream.size() tokens.
 void evaluate_perplexity(Transformer& model, const TokenStream& stream, const EvaluationShare& share, PerplexitySums& sums,
                          const EvaluationProgress& progress = {});
-// `sums` was made for maker.shortest().
+// `sums` was made for `maker`.
 void evaluate_passkey(Transformer& model, const PasskeyMaker& maker, const EvaluationShare& share, PasskeySums& sums,
                       const EvaluationProgress& progress = {});
 

@@ -24,11 +24,16 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
   return {successes == 0 ? 0 : std::max(0.0, centre - half), successes == trials ? 1 : std::min(1.0, centre + half)};
 }
 
-PasskeySums::PasskeySums(const PasskeyOptions& options, std::int64_t shortest) : trials_(options.trials) {
+PasskeySums::PasskeySums(const PasskeyOptions& options, const PasskeyMaker& maker) : trials_(options.trials) {
   if (trials_ == 0) return;
+  if (!maker.obstacle().empty()) {
+    notes_.push_back(fmt::format("passkey is left out: {}", maker.obstacle()));
+    return;
+  }
   for (std::int64_t length : options.lengths) {
-    if (length < shortest) {
-      notes_.push_back(fmt::format("passkey at length {} is left out: the shortest prompt has {} tokens", length, shortest));
+    if (length < maker.shortest()) {
+      notes_.push_back(
+          fmt::format("passkey at length {} is left out: the shortest prompt has {} tokens", length, maker.shortest()));
       continue;
     }
     for (double depth : options.depths) {

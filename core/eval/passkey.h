@@ -38,8 +38,8 @@ struct PasskeyResult {
 
 class PasskeySums {
  public:
-  // A length below `shortest` has no prompt and is left out with a note.
-  PasskeySums(const PasskeyOptions& options, std::int64_t shortest);
+  // A length too short for a prompt of `maker` is left out with a note; all of them when it can spell none.
+  PasskeySums(const PasskeyOptions& options, const PasskeyMaker& maker);
 
   struct Cell {
     std::int64_t length = 0;

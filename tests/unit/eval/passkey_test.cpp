@@ -1,5 +1,6 @@
 #include "core/eval/passkey.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,14 @@ PasskeyOptions cells(std::vector<std::int64_t> lengths, std::vector<double> dept
   return options;
 }
 
-// Five answers at the end of seven tokens.
+const PasskeyMaker& maker() {
+  static const PasskeyMaker made(nullptr, 257);
+  return made;
+}
+
+const std::int64_t shortest = maker().shortest();
+
+// Five answers at the end of seven tokens. Sums look at a prompt's tokens and answers only, not at its length.
 PasskeyPrompt prompt() { return {{9, 9, 1, 2, 3, 4, 5}, {2, 3, 4, 5, 6}, "12345"}; }
 
 TEST(WilsonInterval, AgreesWithPublishedValues) {
@@ -34,7 +42,7 @@ TEST(WilsonInterval, AgreesWithPublishedValues) {
 }
 
 TEST(Passkey, IsRightWhenEveryTokenOfTheKeyIs) {
-  PasskeySums sums(cells({7}, {0.5}, 2), 7);
+  PasskeySums sums(cells({shortest}, {0.5}, 2), maker());
   const std::int32_t right[] = {0, 1, 2, 3, 4, 5, 0};  // what stands before the key and after it does not matter
   const std::int32_t one_wrong[] = {0, 1, 2, 3, 4, 6, 0};
   sums.add_prompt(0, prompt(), right);
@@ -48,48 +56,55 @@ TEST(Passkey, IsRightWhenEveryTokenOfTheKeyIs) {
 }
 
 TEST(Passkey, LeavesOutALengthTooShortForAPrompt) {
-  PasskeySums sums(cells({6, 7}, {0, 1}, 3), 7);
+  PasskeySums sums(cells({shortest - 1, shortest}, {0, 1}, 3), maker());
   ASSERT_EQ(sums.cells().size(), 2u);
-  EXPECT_EQ(sums.cells()[1].length, 7);
+  EXPECT_EQ(sums.cells()[1].length, shortest);
   EXPECT_EQ(sums.cells()[1].depth, 1);
-  EXPECT_THAT(sums.notes(), ::testing::ElementsAre(::testing::HasSubstr("length 6 is left out: the shortest prompt has 7")));
+  EXPECT_THAT(sums.notes(), ::testing::ElementsAre(::testing::HasSubstr(
+                                fmt::format("length {} is left out: the shortest prompt has {}", shortest - 1, shortest))));
+}
+
+TEST(Passkey, IsLeftOutWhereNoPromptCanBeSpelled) {
+  PasskeySums sums(cells({64, 128}, {0, 1}, 3), PasskeyMaker(nullptr, 10));
+  EXPECT_TRUE(sums.cells().empty());
+  EXPECT_THAT(sums.notes(), ::testing::ElementsAre(::testing::HasSubstr("passkey is left out: ")));
 }
 
 TEST(Passkey, WithoutTrialsHasNoCells) {
-  PasskeySums sums(cells({7}, {0, 1}, 0), 7);
+  PasskeySums sums(cells({shortest}, {0, 1}, 0), maker());
   EXPECT_TRUE(sums.cells().empty());
   EXPECT_TRUE(sums.results().empty());
 }
 
 TEST(Passkey, PromptsOfACellDoNotDependOnTheOtherCells) {
-  PasskeySums many(cells({7, 64}, {0, .25, 1}, 3), 7), one(cells({64}, {.25}, 3), 7);
+  PasskeySums many(cells({shortest, 640}, {0, .25, 1}, 3), maker()), one(cells({640}, {.25}, 3), maker());
   EXPECT_EQ(many.cells()[4].key.bits(5), one.cells()[0].key.bits(5));
   EXPECT_NE(many.cells()[4].key.bits(5), many.cells()[3].key.bits(5));
   EXPECT_NE(many.cells()[4].key.bits(5), many.cells()[1].key.bits(5));
 }
 
 TEST(Passkey, RefusesMissingPrompts) {
-  PasskeySums sums(cells({7}, {0.5}, 2), 7);
+  PasskeySums sums(cells({shortest}, {0.5}, 2), maker());
   const std::int32_t right[] = {0, 1, 2, 3, 4, 5, 0};
   sums.add_prompt(0, prompt(), right);
   EXPECT_ANY_THROW(sums.results());
 }
 
 TEST(PasskeyFiles, HoldWhatWasMeasured) {
-  PasskeySums sums(cells({7}, {0.25}, 1), 7);
+  PasskeySums sums(cells({shortest}, {0.25}, 1), maker());
   const std::int32_t right[] = {0, 1, 2, 3, 4, 5, 0};
   sums.add_prompt(0, prompt(), right);
   const auto file = nlohmann::json::parse(passkey_json(sums.results()));
   ASSERT_EQ(file["cells"].size(), 1u);
   const auto& cell = file["cells"][0];
-  EXPECT_EQ(cell["length"], 7);
+  EXPECT_EQ(cell["length"], shortest);
   EXPECT_EQ(cell["depth"], 0.25);
   EXPECT_EQ(cell["correct"], 1);
   EXPECT_EQ(cell["trials"], 1);
   EXPECT_EQ(cell["high"], 1.0);
   EXPECT_EQ(cell["digits"], 1.0);
   EXPECT_THAT(passkey_csv(sums.results()),
-              ::testing::StartsWith("length,depth,correct,trials,low,high,digits\n7,0.25,1,1,0.2065"));
+              ::testing::StartsWith(fmt::format("length,depth,correct,trials,low,high,digits\n{},0.25,1,1,0.2065", shortest)));
 }
 
 }  // namespace
