@@ -130,13 +130,13 @@ TEST(Safetensors, LeaveNothingOnAFullDisk) {
   EXPECT_ERROR(write_sample(folder / "missing/a"), ExitCode::io, folder / "missing/a");
 }
 
-// Every bit counts: in the header's length, in names, in padding, in the data, and in the checksum itself.
-TEST(Safetensors, FindAnyFlippedBit) {
+// In the header's length (there every bit), in names, in padding, in the data, and in the checksum itself.
+TEST(Safetensors, FindAFlippedBitInAnyByte) {
   TemporaryDirectory folder;
   write_sample(folder / "a");
   SafetensorsFile(folder / "a").verify();
   const std::string good = read_file(folder / "a");
-  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+  for (std::size_t bit = 0; bit < 8 * good.size(); bit += bit < 64 ? 1 : 9) {
     std::string bad = good;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
     File::create(folder / "b").write_at(bad.data(), bad.size(), 0);

@@ -1,0 +1,41 @@
+// status.json: where a run stands, for people, `run list`, reports and requeue scripts. Replaced atomically, so a reader sees
+// the old or the new one. Rank 0 writes it in the ordinary course; a rank that fails, or a watchdog, writes the failure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace longwave {
+
+enum class RunState { starting, running, stopped, done, failed };
+
+struct Status {
+  RunState state = RunState::starting;
+  std::int64_t step = 0;   // updates made
+  std::int64_t steps = 0;  // updates wanted
+  int attempt = 1;         // counts the processes that entered this directory
+  std::string checkpoint;  // the last complete one, "" before the first
+  std::optional<int> exit_code;  // set with stopped, done and failed
+  std::string reason;      // one line, with stopped and failed
+  int rank = 0;            // the rank this speaks of: the one that failed
+  std::string host;        // its host
+  std::string phase;       // what it was doing: "start", "train", "evaluate", "save", ...
+  std::string time;        // of writing
+};
+
+const char* name_of(RunState state);
+
+// Nothing when there is no status.json; data_error when it is malformed.
+std::optional<Status> read_status(const std::string& run_directory);
+
+// Fills in `time`. Within an attempt the first failure stays: it is the cause, later ones are its consequences, and rank 0 may
+// not know of it yet. So a status of the same attempt does not replace `failed`; returns whether it was written.
+bool write_status(const std::string& run_directory, Status status);
+
+// For any rank, on its way out: writes state failed with what status.json knew before. Never throws and never waits long,
+// as it runs where something else has already gone wrong.
+void record_failure(const std::string& run_directory, int rank, const std::string& phase, std::int64_t step, int exit_code,
+                    const std::string& reason) noexcept;
+
+}  // namespace longwave
