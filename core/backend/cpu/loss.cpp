@@ -22,13 +22,11 @@ float logit_at(const Tensor& logits, std::int64_t index) {
   return logits.dtype == DType::f32 ? logits.as<float>()[index] : static_cast<float>(logits.as<bf16>()[index]);
 }
 
-// Adds -weight to the target's column: the "- onehot" of the gradient.
-void subtract_target(const Tensor& logits, std::int64_t index, float weight) {
+void set_logit(const Tensor& logits, std::int64_t index, float value) {
   if (logits.dtype == DType::f32) {
-    logits.as<float>()[index] -= weight;
+    logits.as<float>()[index] = value;
   } else {
-    bf16& value = logits.as<bf16>()[index];
-    value = bf16(static_cast<float>(value) - weight);
+    logits.as<bf16>()[index] = bf16(value);
   }
 }
 
@@ -90,9 +88,12 @@ void cross_entropy_backward_cpu(Tensor logits, Tensor targets, std::int64_t firs
     const std::int64_t used = target_of[row] < 0 ? 0 : valid;
     std::memset(element(logits, begin + used), 0, static_cast<std::size_t>(columns - used) * size);
     if (used == 0) return;
-    kernel(element(logits, begin), used, maximum_of[row], sum_of[row], weight_of[row]);
     const std::int64_t target = target_of[row] - first;
-    if (0 <= target && target < valid) subtract_target(logits, begin + target, weight_of[row]);
+    const bool here = 0 <= target && target < valid;
+    const float logit = here ? logit_at(logits, begin + target) : 0;
+    kernel(element(logits, begin), used, maximum_of[row], sum_of[row], weight_of[row]);
+    // p - 1 before it is rounded to the logits' type: a bf16 p near 1 would leave nothing of it.
+    if (here) set_logit(logits, begin + target, weight_of[row] * (std::exp(logit - maximum_of[row]) / sum_of[row] - 1));
   });
 }
 

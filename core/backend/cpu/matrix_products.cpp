@@ -1,6 +1,7 @@
 #include "core/backend/cpu/matrix_products.h"
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <compare>
 #include <map>
@@ -30,6 +31,7 @@ struct Product {
   Kind kind;
   std::int64_t m, n, k;
   DType left, right, out;
+  int threads = omp_get_max_threads();  // oneDNN builds a product for a number of threads
 
   auto operator<=>(const Product&) const = default;
 
@@ -133,7 +135,11 @@ struct MatrixProducts::Implementation {
   }
 };
 
-MatrixProducts::MatrixProducts() : impl_(std::make_unique<Implementation>()) {}
+MatrixProducts::MatrixProducts() try : impl_(std::make_unique<Implementation>()) {
+} catch (const dnnl::error& error) {
+  throw Error(ExitCode::bug, fmt::format("oneDNN: cannot make a CPU engine: {} (status {})", error.what(),
+                                         static_cast<int>(error.status)));
+}
 MatrixProducts::~MatrixProducts() = default;
 
 bool MatrixProducts::has_bf16() {
