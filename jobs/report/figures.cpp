@@ -79,12 +79,6 @@ std::vector<Mark> training_lengths(const std::vector<RunSummary>& runs) {
   return marks;
 }
 
-std::vector<std::pair<double, std::string>> length_ticks(const std::set<std::int64_t>& lengths) {
-  std::vector<std::pair<double, std::string>> ticks;
-  for (const std::int64_t length : lengths) ticks.emplace_back(static_cast<double>(length), std::to_string(length));
-  return ticks;
-}
-
 Figure perplexity_figure(const char* name, const char* title, const char* caption, double LengthResult::*value,
                          const std::vector<RunSummary>& runs, const std::vector<RunStyle>& styles) {
   Figure figure{title, caption, {}};
@@ -102,7 +96,7 @@ Figure perplexity_figure(const char* name, const char* title, const char* captio
     }
     plot.curves.push_back(styled(std::move(points), styles[i], true));
   }
-  plot.x_ticks = length_ticks(lengths);
+  plot.x_ticks.assign(lengths.begin(), lengths.end());
   plot.marks = training_lengths(runs);
   return figure;
 }
@@ -143,7 +137,7 @@ Figure position_figure(const std::vector<RunSummary>& runs, const std::vector<Ru
     plot.curves.push_back(styled(thin(points), styles[i], false));
   }
   for (std::int64_t tick = length; tick >= 8; tick /= 2) ticks.insert(tick);
-  plot.x_ticks = length_ticks(ticks);
+  plot.x_ticks.assign(ticks.begin(), ticks.end());
   plot.marks = training_lengths(runs);
   return figure;
 }
@@ -199,7 +193,7 @@ std::vector<Figure> passkey_figures(const std::vector<RunSummary>& runs, const s
     plot.curves.push_back(styled(std::move(points), styles[i], true));
     lengths.insert(own.begin(), own.end());
   }
-  plot.x_ticks = length_ticks(lengths);
+  plot.x_ticks.assign(lengths.begin(), lengths.end());
   plot.marks = training_lengths(runs);
   std::vector<Figure> figures;
   add_if_drawable(figures, std::move(figure));

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "jobs/report/format.h"
 
 extern char** environ;
 
@@ -50,59 +51,67 @@ Range value_range(const Plot& plot, bool of_y) {
   return range;
 }
 
-std::string round_number(double value) {
-  return value >= 1e6 || value < 1e-3 ? fmt::format("{:.0e}", value) : fmt::format("{:.{}g}", value, value >= 10 ? 7 : 3);
+std::string tick(double value) {
+  const std::string label = value >= 1e6 || (value > 0 && value < 1e-3) ? fmt::format("{:.0e}", value)
+                            : value >= 1000                             ? show_integer(value)
+                                                                        : fmt::format("{:.4g}", value);
+  return fmt::format("'{}' {:.9g}", label, value);
 }
 
-// Between the decades a log axis has labels at as many round numbers as it takes to read it.
-std::string log_ticks(Range range) {
-  const std::vector<std::vector<double>> choices = {{1}, {1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7}};
-  std::string best;
-  for (const auto& steps : choices) {
-    std::string ticks;
-    int count = 0;
-    for (int decade = static_cast<int>(std::floor(std::log10(range.low))); std::pow(10, decade) <= range.high; ++decade) {
+std::vector<double> linear_ticks(Range range) {
+  const double rough = (range.high - range.low) / 5, decade = std::pow(10, std::floor(std::log10(rough)));
+  const double step = decade * (rough < 1.5 * decade ? 1 : rough < 3.5 * decade ? 2 : rough < 7.5 * decade ? 5 : 10);
+  std::vector<double> ticks;
+  for (double at = std::ceil(range.low / step - 1e-9); at * step <= range.high * (1 + 1e-9); ++at) ticks.push_back(at * step);
+  return ticks;
+}
+
+// Decades, or every so many of them; where they are few, round numbers between them too.
+std::vector<double> log_ticks(Range range) {
+  if (range.high / range.low < 5) return linear_ticks(range);
+  const int first = static_cast<int>(std::floor(std::log10(range.low))),
+            last = static_cast<int>(std::floor(std::log10(range.high)));
+  const int stride = 1 + (last - first) / 6;
+  std::vector<double> ticks;
+  for (const std::vector<double>& steps : {std::vector<double>{1}, {1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7}}) {
+    ticks.clear();
+    for (int decade = first; decade <= last; decade += stride) {
       for (const double step : steps) {
         const double value = step * std::pow(10, decade);
-        if (value < range.low || value > range.high) continue;
-        ticks += fmt::format("{}'{}' {:.9g}", count++ ? ", " : "", round_number(value), value);
+        if (value >= range.low && value <= range.high) ticks.push_back(value);
       }
     }
-    best = ticks;
-    if (count >= 4) break;
+    if (ticks.size() >= 4) break;
   }
-  return best;
+  return ticks;
 }
 
 std::string y_axis(const Plot& plot) {
+  if (plot.y_percent) return "set yrange [-0.02:1.02]\nset ytics ('0%%' 0, '25%%' .25, '50%%' .5, '75%%' .75, '100%%' 1)\n";
   Range range = value_range(plot, true);
   if (plot.y_log) {
     const double margin = std::max(1.05, std::pow(range.high / range.low, 0.06));
     range = {range.low / margin, range.high * margin};
-    const std::string ticks = log_ticks(range);
-    return fmt::format("set logscale y\nset yrange [{:.9g}:{:.9g}]\nunset mytics\n", range.low, range.high) +
-           (ticks.empty() ? "" : "set ytics (" + ticks + ")\n");
+  } else {
+    const double span = std::max(range.high - range.low, 1e-3 * std::max(1.0, std::abs(range.high)));
+    range = {plot.y_from_zero ? std::min(0.0, range.low) : range.low - 0.05 * span, range.high + 0.07 * span};
   }
-  if (plot.y_percent) return "set yrange [-0.02:1.02]\nset ytics ('0%%' 0, '25%%' .25, '50%%' .5, '75%%' .75, '100%%' 1)\n";
-  const double span = std::max(range.high - range.low, 1e-3 * std::max(1.0, std::abs(range.high)));
-  return fmt::format("set yrange [{:.9g}:{:.9g}]\n", plot.y_from_zero ? 0 : range.low - 0.05 * span, range.high + 0.07 * span);
+  std::string ticks;
+  for (const double value : plot.y_log ? log_ticks(range) : linear_ticks(range))
+    ticks += (ticks.empty() ? "" : ", ") + tick(value);
+  return fmt::format("{}set yrange [{:.9g}:{:.9g}]\nset ytics ({})\nunset mytics\n", plot.y_log ? "set logscale y\n" : "",
+                     range.low, range.high, ticks);
 }
 
 std::string x_axis(const Plot& plot) {
-  std::string text;
-  if (plot.x_log) {
-    // A little more than the data, or the first and last ticks may be lost to rounding.
-    const Range range = value_range(plot, false);
-    text += fmt::format("set logscale x 2\nset xrange [{:.9g}:{:.9g}]\n", range.low / 1.06, range.high * 1.06);
-  }
-  if (!plot.x_ticks.empty()) {
-    text += "set xtics (";
-    for (std::size_t i = 0; i < plot.x_ticks.size(); ++i) {
-      text += fmt::format("{}\"{}\" {:.9g}", i ? ", " : "", plot.x_ticks[i].second, plot.x_ticks[i].first);
-    }
-    text += ")\n";
-  }
-  return text;
+  const Range range = value_range(plot, false);
+  // A little more than the data, or the last tick may be lost to rounding.
+  if (!plot.x_log) return fmt::format("set xrange [0:{:.9g}]\n", range.high * 1.02);
+  std::string text =
+      fmt::format("set logscale x 2\nset xrange [{:.9g}:{:.9g}]\nset xtics (", range.low / 1.06, range.high * 1.06);
+  for (std::size_t i = 0; i < plot.x_ticks.size(); ++i)
+    text += fmt::format("{}'{}' {}", i ? ", " : "", plot.x_ticks[i], plot.x_ticks[i]);
+  return text + ")\n";
 }
 
 std::string script(const Plot& plot) {

@@ -2,6 +2,7 @@
 // plot: names and legends stand in the page, so nothing has to be escaped for gnuplot.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,9 @@ struct Mark {  // a vertical line across the plot
 struct Plot {
   std::string name;  // letters and digits; makes the ids of the SVG's elements unique in a page
   std::string x_label, y_label;
-  bool x_log = false;                                   // base 2
-  bool y_log = false;                                   // ticks at round numbers between the decades too
-  std::vector<std::pair<double, std::string>> x_ticks;  // empty: gnuplot's
+  bool x_log = false;  // base 2, with ticks at x_ticks; else linear from 0
+  std::vector<std::int64_t> x_ticks;
+  bool y_log = false;  // ticks at round numbers between the decades too
   bool y_from_zero = false;
   bool y_percent = false;
   std::vector<Mark> marks;

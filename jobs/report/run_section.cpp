@@ -37,6 +37,16 @@ bool is_table(const json& value) {
          std::all_of(value.begin(), value.end(), [](const json& item) { return item.is_object(); });
 }
 
+std::string words_of_key(std::string key) {
+  for (char& c : key) c = c == '_' ? ' ' : c;
+  return key;
+}
+
+std::string capitalised(std::string words) {
+  if (!words.empty()) words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
+  return words;
+}
+
 // A list of objects, such as a run's attempts: a row each, a column for every key that any of them has.
 std::string object_table(const json& list) {
   std::vector<std::string> keys;
@@ -46,7 +56,7 @@ std::string object_table(const json& list) {
     }
   }
   std::vector<HtmlCell> header;
-  for (const std::string& key : keys) header.push_back({key});
+  for (const std::string& key : keys) header.push_back({words_of_key(key)});
   HtmlTable table(header, keys.size());
   for (const json& item : list) {
     std::vector<HtmlCell> row;
@@ -54,11 +64,6 @@ std::string object_table(const json& list) {
     table.add_row(std::move(row));
   }
   return table.str();
-}
-
-std::string words_of_key(std::string key) {
-  for (char& c : key) c = c == '_' ? ' ' : c;
-  return key;
 }
 
 std::string status_line(const RunSummary& run) {
@@ -156,7 +161,7 @@ std::string run_section(const RunSummary& run, const RunStyle& style, const std:
   html += provenance_rows(run) + "</dl>\n";
   if (run.provenance.is_object()) {
     for (const auto& [key, value] : run.provenance.items()) {
-      if (is_table(value)) html += "<h4>" + escape_html(words_of_key(key)) + "</h4>\n" + object_table(value);
+      if (is_table(value)) html += "<h4>" + escape_html(capitalised(words_of_key(key))) + "</h4>\n" + object_table(value);
     }
   }
   return html + ranks_part(run) + configuration_part(run) + "</article>\n";

@@ -16,13 +16,20 @@ h3 { margin: 1.6rem 0 .5rem; font-size: 1rem; font-weight: 650; }
 h4 { margin: 1.2rem 0 .4rem; font-size: .9rem; font-weight: 650; }
 .subtitle { margin: 0; max-width: 46rem; color: var(--soft); }
 .verdict { margin: 1.6rem 0 0; padding: .9rem 1.2rem; border-left: 4px solid var(--accent); background: var(--ground); }
-.verdict p { margin: .35rem 0; max-width: 50rem; }
+.verdict p { margin: .4rem 0; max-width: 60rem; }
 .verdict p:first-child { font-size: 1.1rem; }
 .note { margin: .5rem 0; max-width: 50rem; color: var(--soft); font-size: .85rem; }
 .absent { color: #8a4b00; }
-.scroll { overflow-x: auto; }
+/* A shadow at the side where a wide table goes on. */
+.scroll {
+  overflow-x: auto;
+  background: linear-gradient(to right, #fff 40%, transparent) 0 0 / 3rem 100% no-repeat local,
+    linear-gradient(to left, #fff 40%, transparent) 100% 0 / 3rem 100% no-repeat local,
+    linear-gradient(to right, #0002, transparent) 0 0 / .7rem 100% no-repeat scroll,
+    linear-gradient(to left, #0002, transparent) 100% 0 / .7rem 100% no-repeat scroll;
+}
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums lining-nums; }
-th, td { padding: .32rem .8rem; text-align: right; vertical-align: baseline; }
+th, td { padding: .32rem .65rem; text-align: right; vertical-align: baseline; }
 th { white-space: pre; font-weight: 600; color: var(--soft); vertical-align: bottom; }
 td { white-space: nowrap; border-top: 1px solid var(--rule); }
 th.text, td.text { text-align: left; }
@@ -30,7 +37,8 @@ th:first-child, td:first-child { padding-left: .2rem; }
 td strong { font-weight: 700; color: #000; }
 .swatch { display: inline-block; width: .7em; height: .7em; margin-right: .5em; border-radius: 2px;
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-.tables { display: flex; flex-wrap: wrap; gap: 0 3rem; }
+.tables { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 440px), 1fr)); gap: 0 2rem; }
+.tables > div { min-width: 0; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .8rem 0; font-size: .95rem; }
 .key { width: 30px; height: 14px; margin-right: .5em; vertical-align: -1px; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 440px), 1fr)); gap: 1.5rem 2rem; }
@@ -44,9 +52,10 @@ figcaption b { display: block; color: var(--ink); font-size: .95rem; font-weight
 .map { max-width: 100%; break-inside: avoid; }
 .map h3 { margin-top: .6rem; }
 .heat { border-collapse: separate; border-spacing: 2px; }
-.heat th { padding: .2rem .4rem; text-align: center; }
+.heat th { padding: .2rem .15rem; text-align: center; vertical-align: middle; }
 .heat th.trained { text-decoration: underline; text-underline-offset: 3px; color: var(--ink); }
-.heat td { min-width: 2.9rem; padding: .42rem .4rem; border: 0; border-radius: 3px; text-align: center;
+.heat { font-size: .85rem; }
+.heat td { min-width: 2.75rem; padding: .42rem .2rem; border: 0; border-radius: 3px; text-align: center;
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .heat td.none { color: var(--soft); }
 article { margin-bottom: 2rem; padding-top: .2rem; }
@@ -76,7 +85,7 @@ summary { cursor: pointer; font-size: .92rem; font-weight: 600; }
   .settings, .settings tr { break-inside: auto; }
   .figures { grid-template-columns: 1fr 1fr; gap: 1rem; }
   details::details-content { content-visibility: visible; block-size: auto; }
-  .scroll { overflow: visible; }
+  .scroll { overflow: visible; background: none; }
 }
 )css";
 

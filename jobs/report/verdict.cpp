@@ -13,7 +13,7 @@
 namespace longwave {
 namespace {
 
-constexpr std::size_t named_runs = 6;  // a sentence names at most so many; of more it says the range
+constexpr std::size_t named_runs = 4;  // a sentence names at most so many; of more it says the range
 
 struct Value {
   std::string label;
@@ -138,8 +138,13 @@ void state_verdict(const std::vector<RunSummary>& runs, std::vector<std::string>
                            show_integer(static_cast<double>(run.steps)));
     unfinished.push_back(words + (run.reason.empty() ? "" : ": " + run.reason) + ")");
   }
-  if (!unfinished.empty())
-    lines.push_back("Not finished: " + join_words(unfinished) + ". What is shown of it is what there is so far.");
+  if (unfinished.empty()) return;
+  if (unfinished.size() > named_runs) {
+    lines.push_back(fmt::format("{} of the {} runs are not finished; of those the report has what there is so far.",
+                                unfinished.size(), runs.size()));
+  } else {
+    lines.push_back("Not finished: " + join_words(unfinished) + ". The report has what there is so far.");
+  }
 }
 
 std::vector<double> sorted(const std::set<double>& values) { return {values.begin(), values.end()}; }
@@ -191,12 +196,12 @@ std::string what_was_trained(const std::vector<RunSummary>& runs) {
   std::string text = one ? "A decoder-only transformer" : number_word(runs.size()) + " decoder-only transformers";
   if (all_equal(runs, [](const RunSummary& run) { return run.sizes; })) text += sizes_in_words(first.sizes);
   else text += " of different sizes";
+  if (first.train_length > 0 && all_equal(runs, [](const RunSummary& run) { return run.train_length; })) {
+    text += fmt::format("; trained on sequences of {} tokens", first.train_length);
+  }
   const auto shown_tokens = [](const RunSummary& run) { return show_count(run.tokens()); };
   if (std::isfinite(first.tokens()) && all_equal(runs, shown_tokens)) {
-    text += fmt::format("; trained on {} tokens{}", shown_tokens(first), one ? "" : " each");
-  }
-  if (first.train_length > 0 && all_equal(runs, [](const RunSummary& run) { return run.train_length; })) {
-    text += fmt::format(" in sequences of {}", first.train_length);
+    text += fmt::format("; {} tokens{}", shown_tokens(first), one ? " in all" : " each");
   }
   std::vector<std::string> kinds;
   for (const RunSummary& run : runs) {
@@ -208,9 +213,9 @@ std::string what_was_trained(const std::vector<RunSummary>& runs) {
 
 std::vector<std::string> verdict(const std::vector<RunSummary>& runs) {
   std::vector<std::string> lines;
-  state_verdict(runs, lines);
   perplexity_verdict(runs, lines);
   passkey_verdict(runs, lines);
+  state_verdict(runs, lines);
   if (lines.empty()) lines.push_back("Trained to the end; there are no evaluation results yet.");
   return lines;
 }
