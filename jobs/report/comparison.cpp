@@ -50,7 +50,7 @@ HtmlTable run_table(const std::vector<RunSummary>& runs, const std::vector<RunSt
   HtmlTable table(header, text_columns);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<HtmlCell> row = {{with_state ? runs[i].name : runs[i].label, false, runs[i].directory, styles[i].color}};
-    if (with_state) row.insert(row.end(), {{runs[i].kind}, {runs[i].state}});
+    if (with_state) row.insert(row.end(), {{runs[i].kind}, {runs[i].state()}});
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const std::string text = columns[c].format(columns[c].value(runs[i]));
       row.push_back({text, !best[c].empty() && text == best[c]});
@@ -134,7 +134,7 @@ std::string passkey_map(const RunSummary& run, const RunStyle& style) {
 HtmlTable training_table(const std::vector<RunSummary>& runs, const std::vector<RunStyle>& styles) {
   const std::vector<Column> columns = {
       {"parameters", [](const RunSummary& run) { return unless_zero(run.sizes.parameters()); }, show_count},
-      {"steps", [](const RunSummary& run) { return unless_zero(run.step); }, show_integer},
+      {"steps", [](const RunSummary& run) { return run.status ? unless_zero(run.status->step) : not_measured; }, show_integer},
       {"tokens", [](const RunSummary& run) { return run.tokens(); }, show_count},
       {"training\nloss", [](const RunSummary& run) { return run.final_loss(); }, show_loss, Best::lowest},
       {"validation\nloss", [](const RunSummary& run) { return run.final_validation_loss(); }, show_loss, Best::lowest},

@@ -62,7 +62,8 @@ std::vector<double> linear_ticks(Range range) {
   const double rough = (range.high - range.low) / 5, decade = std::pow(10, std::floor(std::log10(rough)));
   const double step = decade * (rough < 1.5 * decade ? 1 : rough < 3.5 * decade ? 2 : rough < 7.5 * decade ? 5 : 10);
   std::vector<double> ticks;
-  for (double at = std::ceil(range.low / step - 1e-9); at * step <= range.high * (1 + 1e-9); ++at) ticks.push_back(at * step);
+  for (double at = std::ceil(range.low / step - 1e-9); at * step <= range.high * (1 + 1e-9); ++at)
+    ticks.push_back(at * step + 0.0);  // + 0: no "-0"
   return ticks;
 }
 

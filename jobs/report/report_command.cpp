@@ -7,6 +7,8 @@
 
 #include "jobs/commands.h"
 #include "jobs/report/report.h"
+#include "jobs/report/run_summary.h"
+#include "jobs/report/verdict.h"
 
 namespace longwave {
 
@@ -24,7 +26,7 @@ void add_report_command(CLI::App& app, Command& command) {
     command.run = [arguments] {
       const std::string output = arguments->output.empty() ? arguments->runs.front() + "/report.html" : arguments->output;
       write_report(arguments->runs, output);
-      fmt::print("{}\n", output);
+      fmt::print("{}\nreport: {}\n", summary_table(read_run_summaries(arguments->runs)), output);
       return ExitCode::done;
     };
   });

@@ -14,72 +14,59 @@
 namespace longwave {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
-
-std::string as_text(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_array()) {
-    std::string text;
-    for (const json& item : value) text += (text.empty() ? "" : ", ") + as_text(item);
-    return text;
-  }
-  if (value.is_object()) {
-    std::string text;
-    for (const auto& [key, item] : value.items()) text += (text.empty() ? "" : ", ") + key + " " + as_text(item);
-    return text;
-  }
-  return value.is_null() ? "—" : value.dump();
-}
-
-bool is_table(const json& value) {
-  return value.is_array() && !value.empty() &&
-         std::all_of(value.begin(), value.end(), [](const json& item) { return item.is_object(); });
-}
 
 std::string words_of_key(std::string key) {
   for (char& c : key) c = c == '_' ? ' ' : c;
   return key;
 }
 
-std::string capitalised(std::string words) {
-  if (!words.empty()) words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
-  return words;
+std::string as_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) {
+    std::string text;
+    for (const Json& item : value) text += (text.empty() ? "" : ", ") + as_text(item);
+    return text;
+  }
+  if (value.is_object()) {
+    std::string text;
+    for (const auto& [key, item] : value.items()) text += (text.empty() ? "" : ", ") + words_of_key(key) + " " + as_text(item);
+    return text;
+  }
+  return value.is_null() ? "—" : value.dump();
 }
 
-// A list of objects, such as a run's attempts: a row each, a column for every key that any of them has.
-std::string object_table(const json& list) {
-  std::vector<std::string> keys;
-  for (const json& item : list) {
-    for (const auto& entry : item.items()) {
-      if (std::find(keys.begin(), keys.end(), entry.key()) == keys.end()) keys.push_back(entry.key());
-    }
-  }
+// A row for every time the run was started; how each differs from the others is what a reader looks for.
+std::string attempts_part(const RunSummary& run) {
+  const auto attempts = run.provenance.find("attempts");
+  if (attempts == run.provenance.end() || !attempts->is_array() || attempts->size() < 2) return "";
+  std::vector<const char*> keys = {"attempt", "time", "commit", "ranks", "hosts", "device", "precision", "slurm"};
+  std::erase_if(keys, [&](const char* key) {
+    return std::none_of(attempts->begin(), attempts->end(),
+                        [&](const Json& attempt) { return attempt.contains(key) && !attempt[key].is_null(); });
+  });
   std::vector<HtmlCell> header;
-  for (const std::string& key : keys) header.push_back({words_of_key(key)});
+  for (const char* key : keys) header.push_back({key});
   HtmlTable table(header, keys.size());
-  for (const json& item : list) {
+  for (const Json& attempt : *attempts) {
     std::vector<HtmlCell> row;
-    for (const std::string& key : keys) row.push_back({item.contains(key) ? as_text(item[key]) : ""});
+    for (const char* key : keys) row.push_back({attempt.contains(key) ? as_text(attempt[key]) : ""});
     table.add_row(std::move(row));
   }
-  return table.str();
+  return "<h4>Attempts</h4>\n" + table.str();
 }
 
 std::string status_line(const RunSummary& run) {
-  std::string text = run.state;
-  if (run.step > 0 || run.steps > 0)
-    text +=
-        fmt::format(", step {} of {}", show_integer(static_cast<double>(run.step)), show_integer(static_cast<double>(run.steps)));
-  if (run.attempt > 0) text += fmt::format(", attempt {}", run.attempt);
-  if (run.status.is_object()) {
-    for (const char* key : {"reason", "exit_code", "rank", "host", "phase", "checkpoint", "time"}) {
-      const auto found = run.status.find(key);
-      if (found == run.status.end() || found->is_null() || as_text(*found).empty()) continue;
-      text += fmt::format("; {} {}", words_of_key(key), as_text(*found));
-    }
-  }
-  return text;
+  if (!run.status) return "unknown";
+  const Status& status = *run.status;
+  std::string text = fmt::format("{}, step {} of {}, attempt {}", run.state(), show_integer(static_cast<double>(status.step)),
+                                 show_integer(static_cast<double>(status.steps)), status.attempt);
+  if (!status.reason.empty()) text += "; " + status.reason;
+  if (status.state == RunState::failed)
+    text += fmt::format("; rank {} on {} in phase {}", status.rank, status.host, status.phase);
+  if (status.exit_code && *status.exit_code != 0) text += fmt::format("; exit code {}", *status.exit_code);
+  if (!status.checkpoint.empty()) text += "; last checkpoint " + status.checkpoint;
+  return text + "; written " + status.time;
 }
 
 // From the report's folder to `path`; the path itself where the two have nothing in common.
@@ -113,7 +100,7 @@ std::string provenance_rows(const RunSummary& run) {
   std::string rows;
   if (!run.provenance.is_object()) return rows;
   for (const auto& [key, value] : run.provenance.items()) {
-    if (is_table(value)) continue;
+    if (key == "attempts" || value.is_null()) continue;
     rows += "<dt>" + escape_html(words_of_key(key)) + "</dt><dd>" + escape_html(as_text(value)) + "</dd>\n";
   }
   return rows;
@@ -121,7 +108,7 @@ std::string provenance_rows(const RunSummary& run) {
 
 std::string ranks_part(const RunSummary& run) {
   if (run.ranks.empty()) return "";
-  HtmlTable table({{"rank"}, {"host"}, {"last phase"}, {"last step"}, {"events"}, {"step time"}}, 3);
+  HtmlTable table({{"rank"}, {"host"}, {"last phase"}, {"last step"}, {"events"}, {"own work"}}, 3);
   std::string slow, problems;
   for (const RankActivity& rank : run.ranks) {
     table.add_row({{std::to_string(rank.rank)},
@@ -129,13 +116,15 @@ std::string ranks_part(const RunSummary& run) {
                    {rank.last_phase},
                    {show_integer(static_cast<double>(rank.last_step))},
                    {show_integer(static_cast<double>(rank.events))},
-                   {std::isfinite(rank.step_seconds) ? fmt::format("{:.3g} s", rank.step_seconds) : "—", rank.slow}});
+                   {show_percent(rank.busy_share), rank.slow}});
     if (rank.slow) slow += fmt::format("{}rank {} on {}", slow.empty() ? "" : ", ", rank.rank, rank.host);
     for (const std::string& problem : rank.problems)
       problems += "<li>rank " + std::to_string(rank.rank) + ", " + escape_html(problem) + "</li>\n";
   }
-  std::string html = "<details><summary>Ranks" + (slow.empty() ? std::string(": none is slow") : ": slow " + escape_html(slow)) +
-                     "</summary>\n" + table.str() + "</details>\n";
+  std::string html =
+      "<details><summary>Ranks" + (slow.empty() ? std::string(": none is slow") : ": slow " + escape_html(slow)) +
+      "</summary>\n<p class=\"note\">Own work: share of the time in steps that is not a wait for other ranks.</p>\n" +
+      table.str() + "</details>\n";
   if (!problems.empty()) html += "<h4>Warnings and errors in the logs</h4>\n<ul>\n" + problems + "</ul>\n";
   return html;
 }
@@ -159,11 +148,7 @@ std::string run_section(const RunSummary& run, const RunStyle& style, const std:
   html +=
       "<dt>directory</dt><dd>" + escape_html(run.directory) + "</dd>\n<dt>files</dt><dd>" + files_line(run, output) + "</dd>\n";
   html += provenance_rows(run) + "</dl>\n";
-  if (run.provenance.is_object()) {
-    for (const auto& [key, value] : run.provenance.items()) {
-      if (is_table(value)) html += "<h4>" + escape_html(capitalised(words_of_key(key))) + "</h4>\n" + object_table(value);
-    }
-  }
+  if (run.provenance.is_object()) html += attempts_part(run);
   return html + ranks_part(run) + configuration_part(run) + "</article>\n";
 }
 

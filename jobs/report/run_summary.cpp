@@ -1,124 +1,112 @@
 #include "jobs/report/run_summary.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 #include <map>
-#include <sstream>
 
 #include "core/base/error.h"
 #include "jobs/report/config_lines.h"
+#include "jobs/run_directory/metrics_log.h"
+#include "jobs/run_directory/rank_log.h"
 
 namespace longwave {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr double slow_rank_factor = 1.15;  // a rank is called slow when its share of a step is so far above the median
+constexpr double slow_rank_factor = 1.15;  // a rank is called slow when its own work takes so much longer than the median
 constexpr std::size_t problems_per_rank = 5;
 
-double number(const json& object, const char* key) {
+double number(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : not_measured;
 }
 
-std::int64_t integer(const json& object, const char* key) {
+std::int64_t integer(const Json& object, const char* key) {
   const double value = number(object, key);
   return std::isfinite(value) ? static_cast<std::int64_t>(value) : 0;
 }
 
-std::string text(const json& object, const char* key) {
+std::string text(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 double median(std::vector<double> values) {
   if (values.empty()) return not_measured;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-// The file as JSON; null, with a line in `missing`, when it is absent or broken: a report shows what there is.
-json read_json(const RunSummary& run, const char* name, const char* what, std::vector<std::string>& missing) {
-  std::ifstream file(fs::path(run.directory) / name);
-  if (!file) {
-    missing.push_back(fmt::format("no {} ({})", what, name));
+// A report shows what there is: a file that is missing or damaged becomes a line in run.missing.
+bool try_to(RunSummary& run, const std::function<void()>& read) {
+  try {
+    read();
+    return true;
+  } catch (const Error& problem) {
+    run.missing.push_back(problem.what());
+    return false;
+  }
+}
+
+// An object of the run directory; null, with a line in run.missing, when it is absent or damaged.
+Json read_object(RunSummary& run, const char* name, const char* what) {
+  const std::string path = run.directory + "/" + name;
+  if (!fs::exists(path)) {
+    run.missing.push_back(fmt::format("no {} ({})", what, name));
     return nullptr;
   }
-  json value = json::parse(file, nullptr, false);
+  Json value;
+  if (!try_to(run, [&] { value = read_json(path); })) return nullptr;
   if (value.is_object()) return value;
-  missing.push_back(fmt::format("{} cannot be read: it is not a JSON object", name));
+  run.missing.push_back(fmt::format("{} is not a JSON object", path));
   return nullptr;
 }
 
-// Calls `use` with every line that is a JSON object; the last line of a killed run may be cut short.
-template <class Use>
-std::int64_t read_json_lines(const fs::path& path, Use use) {
-  std::ifstream file(path);
-  std::int64_t unreadable = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty()) continue;
-    const json value = json::parse(line, nullptr, false);
-    if (value.is_object()) use(value);
-    else ++unreadable;
-  }
-  return unreadable;
+void take_status(RunSummary& run) {
+  try_to(run, [&] { run.status = read_status(run.directory); });
+  if (!run.status) run.missing.push_back("no status (status.json)");
 }
 
-void read_status(RunSummary& run) {
-  run.status = read_json(run, "status.json", "status", run.missing);
-  run.state = "unknown";
-  if (run.status.is_null()) return;
-  run.state = text(run.status, "state");
-  run.step = integer(run.status, "step");
-  run.steps = integer(run.status, "steps");
-  run.attempt = integer(run.status, "attempt");
-  run.reason = text(run.status, "reason");
-}
-
-void read_metrics(RunSummary& run) {
-  const fs::path path = fs::path(run.directory) / "metrics.jsonl";
-  const std::int64_t unreadable = read_json_lines(path, [&](const json& line) {
+void take_metrics(RunSummary& run) {
+  std::vector<Json> lines;
+  try_to(run, [&] { lines = read_metrics(run.directory); });
+  double tokens_per_step = not_measured;
+  for (const Json& line : lines) {
     MetricPoint point;
     point.step = integer(line, "step");
     point.tokens = number(line, "tokens");
+    point.seconds = number(line, "seconds");
     point.loss = number(line, "loss");
     point.validation_loss = number(line, "validation_loss");
     point.grad_norm = number(line, "grad_norm");
     point.tokens_per_second = number(line, "tokens_per_second");
     point.mfu = number(line, "mfu");
+    if (point.step > 0 && std::isfinite(point.tokens)) tokens_per_step = point.tokens / static_cast<double>(point.step);
     run.metrics.push_back(point);
-  });
-  if (unreadable > 0)
-    run.missing.push_back(fmt::format("{} unreadable line{} in metrics.jsonl", unreadable, unreadable == 1 ? "" : "s"));
+  }
   if (run.metrics.empty()) run.missing.push_back("no training metrics (metrics.jsonl)");
   // A validation line need not repeat the tokens: every step takes the same number.
-  double tokens_per_step = not_measured;
-  for (const MetricPoint& point : run.metrics) {
-    if (point.step > 0 && std::isfinite(point.tokens)) tokens_per_step = point.tokens / static_cast<double>(point.step);
-  }
   for (MetricPoint& point : run.metrics) {
     if (!std::isfinite(point.tokens)) point.tokens = tokens_per_step * static_cast<double>(point.step);
   }
 }
 
-void read_perplexity(RunSummary& run) {
-  const json file = read_json(run, "eval/perplexity.json", "perplexity by length", run.missing);
+void take_perplexity(RunSummary& run) {
+  const Json file = read_object(run, "eval/perplexity.json", "perplexity by length");
   if (file.is_null()) return;
   if (integer(file, "train_length") > 0) run.train_length = integer(file, "train_length");
-  for (const json& entry : file.value("lengths", json::array())) {
+  for (const Json& entry : file.value("lengths", Json::array())) {
     if (!entry.is_object() || integer(entry, "length") <= 0) continue;
     LengthResult result;
     result.length = integer(entry, "length");
     result.perplexity = number(entry, "perplexity");
     result.tail_perplexity = number(entry, "tail_perplexity");
     result.last_64_perplexity = number(entry, "last_64_perplexity");
-    for (const json& bin : entry.value("loss_by_position", json::array())) {
+    for (const Json& bin : entry.value("loss_by_position", Json::array())) {
       result.loss_by_position.push_back({integer(bin, "begin"), integer(bin, "end"), number(bin, "loss")});
     }
     run.lengths.push_back(std::move(result));
@@ -126,10 +114,10 @@ void read_perplexity(RunSummary& run) {
   std::sort(run.lengths.begin(), run.lengths.end(), [](const auto& a, const auto& b) { return a.length < b.length; });
 }
 
-void read_passkey(RunSummary& run) {
-  const json file = read_json(run, "eval/passkey.json", "passkey results", run.missing);
+void take_passkey(RunSummary& run) {
+  const Json file = read_object(run, "eval/passkey.json", "passkey results");
   if (file.is_null()) return;
-  for (const json& entry : file.value("cells", json::array())) {
+  for (const Json& entry : file.value("cells", Json::array())) {
     if (!entry.is_object() || integer(entry, "trials") <= 0) continue;
     run.passkey.push_back({integer(entry, "length"), number(entry, "depth"), integer(entry, "correct"), integer(entry, "trials"),
                            number(entry, "low"), number(entry, "high"), number(entry, "digits")});
@@ -137,45 +125,47 @@ void read_passkey(RunSummary& run) {
   if (run.passkey.empty()) run.missing.push_back("no passkey trials (eval/passkey.json)");
 }
 
-RankActivity read_rank_log(const fs::path& path) {
+void count_event(RankActivity& rank, const Json& line) {
+  ++rank.events;
+  if (!text(line, "host").empty()) rank.host = text(line, "host");
+  if (!text(line, "phase").empty()) rank.last_phase = text(line, "phase");
+  rank.last_step = std::max(rank.last_step, integer(line, "step"));
+  const std::string level = text(line, "level");
+  if (level != "warning" && level != "error") return;
+  rank.problems.push_back(fmt::format("step {}: {} {}", integer(line, "step"), text(line, "event"), text(line, "message")));
+  if (rank.problems.size() > problems_per_rank) rank.problems.erase(rank.problems.begin());
+}
+
+RankActivity rank_activity(const std::string& directory, int number_of_rank) {
   RankActivity rank;
-  std::vector<double> step_seconds;
-  read_json_lines(path, [&](const json& line) {
-    ++rank.events;
-    rank.rank = integer(line, "rank");
-    if (!text(line, "host").empty()) rank.host = text(line, "host");
-    rank.last_step = std::max(rank.last_step, integer(line, "step"));
-    if (!text(line, "phase").empty()) rank.last_phase = text(line, "phase");
-    // What a rank computes itself; the whole step is as long as the slowest rank's on all of them.
-    const double own = number(line, "compute_seconds");
-    const double seconds = std::isfinite(own) ? own : number(line, "seconds");
-    if (text(line, "phase") == "step" && std::isfinite(seconds)) step_seconds.push_back(seconds);
-    const std::string event = text(line, "event");
-    if (event == "warning" || event == "error") {
-      rank.problems.push_back(fmt::format("step {}: {}", integer(line, "step"), text(line, "message")));
-      if (rank.problems.size() > problems_per_rank) rank.problems.erase(rank.problems.begin());
-    }
-  });
-  rank.step_seconds = median(std::move(step_seconds));
+  rank.rank = number_of_rank;
+  double busy = 0, elapsed = 0;
+  for (const Json& line : read_rank_log(directory, number_of_rank)) {
+    count_event(rank, line);
+    if (text(line, "event") != "step") continue;
+    // Without the wait for others: a slow rank is the one that others wait for.
+    const double own = number(line, "data_seconds") + number(line, "forward_backward_seconds") +
+                       number(line, "optimizer_seconds") - number(line, "exposed_communication_seconds");
+    if (!std::isfinite(own) || !std::isfinite(number(line, "seconds"))) continue;
+    busy += own;
+    elapsed += number(line, "seconds");
+  }
+  if (elapsed > 0) rank.busy_share = busy / elapsed;
   return rank;
 }
 
-void read_rank_logs(RunSummary& run) {
-  std::vector<fs::path> paths;
-  std::error_code ignored;  // no folder, no logs: said below
-  for (const auto& entry : fs::directory_iterator(fs::path(run.directory) / "logs", ignored)) {
-    if (entry.path().filename().string().starts_with("rank-") && entry.path().extension() == ".jsonl")
-      paths.push_back(entry.path());
+void take_rank_logs(RunSummary& run) {
+  std::vector<double> shares;
+  for (int rank = 0; fs::exists(fmt::format("{}/logs/rank-{:05}.jsonl", run.directory, rank)); ++rank) {
+    try_to(run, [&] { run.ranks.push_back(rank_activity(run.directory, rank)); });
   }
-  std::sort(paths.begin(), paths.end());
-  std::vector<double> typical;
-  for (const fs::path& path : paths) {
-    run.ranks.push_back(read_rank_log(path));
-    if (std::isfinite(run.ranks.back().step_seconds)) typical.push_back(run.ranks.back().step_seconds);
+  for (const RankActivity& rank : run.ranks) {
+    if (std::isfinite(rank.busy_share)) shares.push_back(rank.busy_share);
   }
   if (run.ranks.empty()) run.missing.push_back("no logs of the ranks (logs/)");
-  const double middle = median(std::move(typical));
-  for (RankActivity& rank : run.ranks) rank.slow = rank.step_seconds > slow_rank_factor * middle;
+  // The lower median, so that of two ranks one can be slow.
+  const double middle = median(std::move(shares));
+  for (RankActivity& rank : run.ranks) rank.slow = rank.busy_share > slow_rank_factor * middle;
 }
 
 void find_files(RunSummary& run) {
@@ -242,14 +232,14 @@ double RunSummary::mfu() const {
 }
 
 double RunSummary::training_seconds() const {
-  double seconds = 0, before = 0;
+  double last = not_measured;
   for (const MetricPoint& point : metrics) {
-    if (!std::isfinite(point.tokens) || !(point.tokens_per_second > 0)) continue;
-    seconds += (point.tokens - before) / point.tokens_per_second;
-    before = point.tokens;
+    if (std::isfinite(point.seconds)) last = point.seconds;
   }
-  return seconds > 0 ? seconds : not_measured;
+  return last;
 }
+
+std::string RunSummary::state() const { return status ? name_of(status->state) : "unknown"; }
 
 const LengthResult* RunSummary::at_length(std::int64_t length) const {
   const auto found = std::find_if(lengths.begin(), lengths.end(), [&](const auto& result) { return result.length == length; });
@@ -281,12 +271,12 @@ RunSummary read_run_summary(const std::string& directory) {
   run.name = fs::absolute(path).lexically_normal().filename().string();
   read_config(run);
   run.train_length = run.sizes.context;
-  read_status(run);
-  run.provenance = read_json(run, "provenance.json", "provenance", run.missing);
-  read_metrics(run);
-  read_perplexity(run);
-  read_passkey(run);
-  read_rank_logs(run);
+  take_status(run);
+  run.provenance = read_object(run, "provenance.json", "provenance");
+  take_metrics(run);
+  take_perplexity(run);
+  take_passkey(run);
+  take_rank_logs(run);
   find_files(run);
   run.label = run.name;
   return run;

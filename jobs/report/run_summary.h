@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "core/base/json.h"
+#include "jobs/run_directory/status.h"
 
 namespace longwave {
 
@@ -14,8 +17,9 @@ inline constexpr double not_measured = std::numeric_limits<double>::quiet_NaN();
 
 struct MetricPoint {  // a line of metrics.jsonl; what the line does not have is not_measured
   std::int64_t step = 0;
-  double tokens = not_measured;  // seen since the run began
-  double loss = not_measured;    // nats per token
+  double tokens = not_measured;   // seen since the run began
+  double seconds = not_measured;  // of training since the run began
+  double loss = not_measured;     // nats per token
   double validation_loss = not_measured;
   double grad_norm = not_measured;
   double tokens_per_second = not_measured;
@@ -58,9 +62,9 @@ struct RankActivity {  // what logs/rank-NNNNN.jsonl says of a rank
   std::int64_t events = 0;
   std::int64_t last_step = 0;
   std::string last_phase;
-  double step_seconds = not_measured;  // median of the rank's own share of a step
-  bool slow = false;                   // step_seconds well above the median of all ranks
-  std::vector<std::string> problems;   // warnings and errors, the last few
+  double busy_share = not_measured;   // of the time in steps, what is its own work and not a wait for others
+  bool slow = false;                  // busy_share well above the median of all ranks
+  std::vector<std::string> problems;  // warnings and errors, the last few
 };
 
 struct ModelSizes {
@@ -79,14 +83,9 @@ struct RunSummary {
   ModelSizes sizes;
   std::int64_t train_length = 0;
 
-  std::string state;  // of status.json: starting, running, stopped, done, failed; "unknown" without one
-  std::int64_t step = 0;
-  std::int64_t steps = 0;
-  std::int64_t attempt = 0;
-  std::string reason;
-
   std::vector<ConfigLine> configuration;
-  nlohmann::json status, provenance;  // as written; null without the file
+  std::optional<Status> status;
+  Json provenance;  // as written; null without the file
   std::vector<MetricPoint> metrics;
   std::vector<LengthResult> lengths;  // ascending
   std::vector<PasskeyCell> passkey;
@@ -99,7 +98,8 @@ struct RunSummary {
   double tokens() const;
   double tokens_per_second() const;  // median over the run
   double mfu() const;                // median over the run
-  double training_seconds() const;   // time in training steps, all attempts: tokens over their rate
+  double training_seconds() const;
+  std::string state() const;  // of status.json, "unknown" without one
   const LengthResult* at_length(std::int64_t length) const;
   // Share of prompts answered exactly, all depths together; not_measured without trials at this length.
   double passkey_accuracy(std::int64_t length) const;

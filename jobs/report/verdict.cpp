@@ -131,12 +131,14 @@ void passkey_verdict(const std::vector<RunSummary>& runs, std::vector<std::strin
 void state_verdict(const std::vector<RunSummary>& runs, std::vector<std::string>& lines) {
   std::vector<std::string> unfinished;
   for (const RunSummary& run : runs) {
-    if (run.state == "done") continue;
-    std::string words = fmt::format("{} ({}", run.label, run.state);
-    if (run.steps > 0)
-      words += fmt::format(" at step {} of {}", show_integer(static_cast<double>(run.step)),
-                           show_integer(static_cast<double>(run.steps)));
-    unfinished.push_back(words + (run.reason.empty() ? "" : ": " + run.reason) + ")");
+    if (run.status && run.status->state == RunState::done) continue;
+    std::string words = fmt::format("{} ({}", run.label, run.state());
+    if (run.status) {
+      words += fmt::format(" at step {} of {}", show_integer(static_cast<double>(run.status->step)),
+                           show_integer(static_cast<double>(run.status->steps)));
+      if (!run.status->reason.empty()) words += ": " + run.status->reason;
+    }
+    unfinished.push_back(words + ")");
   }
   if (unfinished.empty()) return;
   if (unfinished.size() > named_runs) {
@@ -239,7 +241,7 @@ std::string summary_table(const std::vector<RunSummary>& runs) {
   header.push_back("time");
   TextTable table(header);
   for (const RunSummary& run : runs) {
-    std::vector<std::string> row = {run.name, run.kind, run.state, show_count(run.tokens()),
+    std::vector<std::string> row = {run.name, run.kind, run.state(), show_count(run.tokens()),
                                     show_loss(run.final_validation_loss())};
     for (const double multiple : perplexities) row.push_back(show_perplexity(last_targets(run, multiple, last_64)));
     for (const double multiple : passkeys) row.push_back(show_percent(run.passkey_accuracy(length_at(run, multiple))));

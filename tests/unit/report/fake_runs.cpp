@@ -57,7 +57,7 @@ void write_metrics(const fs::path& folder, const FakeRun& run) {
                  {"learning_rate", 6e-4 * std::min(1.0, progress * 20)},
                  {"grad_norm", 0.4 + 1.5 * std::exp(-20 * progress) + 0.05 * noise(step + 7)},
                  {"tokens", step * tokens_per_step},
-                 {"seconds", 0.139},
+                 {"seconds", static_cast<double>(step) * 0.139},
                  {"tokens_per_second", rate},
                  {"mfu", 0.41 + 0.01 * noise(step)}}
                 .dump()
@@ -125,36 +125,33 @@ void write_records(const fs::path& folder, const FakeRun& run) {
                  {"step", run.step},
                  {"steps", run.steps},
                  {"attempt", 1},
-                 {"checkpoint", nullptr},
+                 {"checkpoint", ""},
                  {"exit_code", 0},
                  {"reason", ""},
-                 {"rank", nullptr},
+                 {"rank", 0},
                  {"host", "node1"},
                  {"phase", "done"},
                  {"time", "2026-03-01T10:12:13Z"}};
   if (run.state == "stopped") status.update({{"exit_code", 75}, {"reason", "SIGTERM"}, {"phase", "step"}});
   write_text(folder / "status.json", status.dump(1));
-  const json attempt = {{"attempt", 1}, {"started", "2026-03-01T10:08:01Z"}, {"slurm_job", nullptr}, {"ranks", 2}};
-  write_text(folder / "provenance.json", json{{"commit", "241244f"},
-                                              {"build", "Release, GCC 12.2.0"},
-                                              {"hosts", {"node1", "node1"}},
-                                              {"mesh", {{"data", 2}, {"tensor", 1}}},
-                                              {"libraries", {{"oneDNN", "2.6.3"}, {"Open MPI", "4.1.4"}}},
-                                              {"precision", "bf16"},
-                                              {"attempts", json::array({attempt})}}
-                                             .dump(1));
+  json attempt = {{"attempt", 1},
+                  {"time", "2026-03-01T10:08:01Z"},
+                  {"version", "0.1.0"},
+                  {"commit", "241244f"},
+                  {"build", {{"type", "Release"}, {"compiler", "GNU 12.2.0"}}},
+                  {"libraries", {{"oneDNN", "2.6.3"}, {"Open MPI", "4.1.4"}}},
+                  {"ranks", 2},
+                  {"hosts", {"node1"}},
+                  {"mesh", {{"data", 2}, {"tensor", 1}}},
+                  {"precision", "bf16"},
+                  {"slurm", nullptr}};
+  json provenance = attempt;
+  provenance["attempts"] = json::array({attempt});
+  write_text(folder / "provenance.json", provenance.dump(1));
   for (int rank = 0; rank < 2; ++rank) {
     std::ostringstream log;
     for (std::int64_t step = 10; step <= run.step; step += 10) {
-      log << json{{"time", "2026-03-01T10:09:00Z"},
-                  {"rank", rank},
-                  {"host", "node1"},
-                  {"step", step},
-                  {"phase", "step"},
-                  {"event", "step"},
-                  {"seconds", 0.139 + 0.001 * rank}}
-                 .dump()
-          << "\n";
+      log << rank_line(rank, step, 1.2) << "\n";
     }
     write_text(folder / ("logs/rank-0000" + std::to_string(rank) + ".jsonl"), log.str());
   }
@@ -186,6 +183,22 @@ std::string read_text(const fs::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::string rank_line(int rank, std::int64_t step, double work) {
+  return json{{"time", "2026-03-01T10:09:00Z"},
+              {"level", "info"},
+              {"rank", rank},
+              {"host", "node1"},
+              {"step", step},
+              {"phase", "train"},
+              {"event", "step"},
+              {"seconds", 1.39},
+              {"data_seconds", 0.01},
+              {"forward_backward_seconds", work},
+              {"optimizer_seconds", 0.1},
+              {"exposed_communication_seconds", 0.1}}
+      .dump();
 }
 
 std::string write_fake_run(const fs::path& parent, const FakeRun& run) {

@@ -35,6 +35,9 @@ struct FakeRun {
 // Writes parent/run.name and returns its path.
 std::string write_fake_run(const std::filesystem::path& parent, const FakeRun& run);
 
+// A line of a rank's log about ten steps of which `work` seconds were its own.
+std::string rank_line(int rank, std::int64_t step, double work);
+
 void write_text(const std::filesystem::path& path, const std::string& text);
 std::string read_text(const std::filesystem::path& path);
 
