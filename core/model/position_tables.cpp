@@ -94,27 +94,27 @@ Tensor PositionTables::as_fp32(Tensor value, Tensor scratch) const {
   return scratch;
 }
 
-void PositionTables::build(const ParameterStore& store, const TableSet& set, bool evaluating) const {
+void PositionTables::build(const ParameterStore& store, TableSet& set, bool evaluating) const {
   if (!plan_.active()) return;
   Backend& backend = shard_.backend();
   Tensor frequencies = store.value(frequencies_);
-  double scale = plan_.table_scale;
+  PositionPlan plan = plan_;
   if (evaluating && config_.scaling != PositionScaling::none) {
-    PositionPlan scaled = plan_;
-    backend.copy_to_host(scaled.frequencies.data(), frequencies);
-    scaled = scale_positions(scaled, config_, shard_.model().head_dim, shard_.model().context, set.length);
-    backend.copy_from_host(set.frequencies, scaled.frequencies.data());
+    backend.copy_to_host(plan.frequencies.data(), frequencies);
+    plan = scale_positions(plan, config_, shard_.model().head_dim, shard_.model().context, set.length);
+    backend.copy_from_host(set.frequencies, plan.frequencies.data());
     frequencies = set.frequencies;
-    scale = scaled.table_scale;
   }
   for (std::size_t i = 0; i < set.tables.size(); ++i) {
     Tensor cosine, sine;
-    if (plan_.has_coefficients) {
+    if (plan.has_coefficients) {
       const Coefficients& matrices = coefficients_of(static_cast<std::int64_t>(i));
       cosine = as_fp32(store.value(matrices.cosine), set.cosine_coefficients);
       sine = as_fp32(store.value(matrices.sine), set.sine_coefficients);
     }
-    backend.position_table(frequencies, cosine, sine, scale, set.tables[i]);
+    backend.position_table(frequencies, cosine, sine, plan.table_scale, set.tables[i]);
+    set.tables[i].tail_cosine = plan.tail_cosine;  // YaRN's temperature reaches the constant pairs too
+    set.tables[i].tail_sine = plan.tail_sine;
   }
 }
 

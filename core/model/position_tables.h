@@ -37,7 +37,7 @@ class PositionTables {
 
   TableSet plan(Arena& arena, std::int64_t length) const;
   // Fills the tables from the store. `evaluating` applies the evaluation-time scaling for the set's length.
-  void build(const ParameterStore& store, const TableSet& set, bool evaluating) const;
+  void build(const ParameterStore& store, TableSet& set, bool evaluating) const;
 
   // Learnable coefficients: the table gradient is an accumulator shaped like the layer's table.
   bool learnable() const { return plan_.has_coefficients && config_.learnable; }
