@@ -140,7 +140,7 @@ HtmlTable training_table(const std::vector<RunSummary>& runs, const std::vector<
       {"validation\nloss", [](const RunSummary& run) { return run.final_validation_loss(); }, show_loss, Best::lowest},
       {"tokens/s", [](const RunSummary& run) { return run.tokens_per_second(); }, show_integer, Best::highest},
       {"MFU", [](const RunSummary& run) { return run.mfu(); }, show_percent, Best::highest},
-      {"training\ntime", [](const RunSummary& run) { return run.training_seconds(); }, show_duration, Best::lowest},
+      {"training\ntime", [](const RunSummary& run) { return run.training_seconds(); }, show_duration},
   };
   return run_table(runs, styles, columns, true);
 }

@@ -29,7 +29,7 @@ h4 { margin: 1.2rem 0 .4rem; font-size: .9rem; font-weight: 650; }
     linear-gradient(to left, #0002, transparent) 100% 0 / .7rem 100% no-repeat scroll;
 }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums lining-nums; }
-th, td { padding: .32rem .65rem; text-align: right; vertical-align: baseline; }
+th, td { padding: .32rem .55rem; text-align: right; vertical-align: baseline; }
 th { white-space: pre; font-weight: 600; color: var(--soft); vertical-align: bottom; }
 td { white-space: nowrap; border-top: 1px solid var(--rule); }
 th.text, td.text { text-align: left; }

@@ -41,6 +41,7 @@ std::string listed(const std::vector<Value>& values, Format format) {
   }
   const auto [low, high] =
       std::minmax_element(values.begin(), values.end(), [](const Value& a, const Value& b) { return a.value < b.value; });
+  if (format(low->value) == format(high->value)) return format(low->value) + " for all";
   return fmt::format("between {} ({}) and {} ({})", format(low->value), low->label, format(high->value), high->label);
 }
 

@@ -267,18 +267,5 @@ TEST(SummaryTable, HasARowForEachRun) {
   EXPECT_EQ(count(table, "\n"), 5u);
 }
 
-TEST(RunSummary, CountsParametersAsTheModelHasThem) {
-  // The paper's 60M: 8 layers of width 512, 8 heads of 64, SwiGLU 2048, 50280 ids, untied.
-  const ModelSizes sizes{.layers = 8,
-                         .width = 512,
-                         .heads = 8,
-                         .kv_heads = 8,
-                         .head_dim = 64,
-                         .mlp_hidden = 2048,
-                         .context = 512,
-                         .vocabulary = 50280};
-  EXPECT_EQ(sizes.parameters(), 2 * 50280 * 512 + 8 * (4 * 512 * 512 + 3 * 512 * 2048 + 2 * 512) + 512);
-}
-
 }  // namespace
 }  // namespace longwave
