@@ -144,6 +144,14 @@ TEST(Attention, LargeLogitsNeitherOverflowNorLoseTheSum) {
   expect_close(call.lse, expected.lse, {1e-6, 1e-6}, "lse");
 }
 
+TEST(Attention, LogSumExpDoesNotDriftOverManyTiles) {
+  const std::int64_t length = 8192;
+  Call call(DType::f32, {1, length, 1, 1, 2}, false);
+  for (std::int64_t i = 0; i < 2 * length; ++i) call.q.set(i, 0);  // every logit is 0
+  attention_forward_cpu(call.q, call.k, call.v, call.shape, call.options, call.out, call.lse);
+  for (std::int64_t i = 0; i < length; ++i) ASSERT_NEAR(call.lse.get(i), std::log(static_cast<double>(i + 1)), 1e-6) << i;
+}
+
 TEST(Attention, ANumberInTheFutureCannotReachAnEarlierToken) {
   Call call(DType::bf16, {1, 150, 2, 1, 32}, false);
   attention_forward_cpu(call.q, call.k, call.v, call.shape, call.options, call.out, call.lse);

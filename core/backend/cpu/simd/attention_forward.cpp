@@ -28,19 +28,20 @@ void softmax_tile(float* products, typename Words::Word* probabilities, LogitSca
     const Vec query = lane_numbers() + static_cast<float>(first);
     const Vec distance = query + key_distance;
     const int keys = diagonal ? first + lanes : tile;  // the others are masked for all these queries
-    Vec maximum = load(state.maximum + first);
-    const Vec before = maximum;
-    for (int key = 0; key < keys; ++key) {
-      const Vec logit = logits<alibi>(products + key * tile + first, scale, distance, key);
-      if constexpr (diagonal) {
-        maximum = query >= static_cast<float>(key) && logit > maximum ? logit : maximum;
-      } else {
-        maximum = logit > maximum ? logit : maximum;
+    const Vec before = load(state.maximum + first);
+    Vec parts[4] = {before, before, before, before};  // four chains, not one that waits for itself
+    for (int key = 0; key < keys; key += 4) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        Vec logit = logits<alibi>(products + (key + i) * tile + first, scale, distance, key + i);
+        if constexpr (diagonal) logit = query >= static_cast<float>(key + i) ? logit : before;
+        parts[i] = maximum(logit, parts[i]);
       }
     }
+    const Vec after = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]));
     Vec sum{};
     const auto probability = [&](int key) {
-      Vec p = exp2_negative(logits<alibi>(products + key * tile + first, scale, distance, key) - maximum);
+      Vec p = exp2_negative(logits<alibi>(products + key * tile + first, scale, distance, key) - after);
       if constexpr (diagonal) p = query >= static_cast<float>(key) ? p : Vec{};
       sum += p;
       return p;
@@ -56,11 +57,11 @@ void softmax_tile(float* products, typename Words::Word* probabilities, LogitSca
     for (int key = keys; key < tile; key += Words::pair) {
       store(reinterpret_cast<float*>(probabilities + key / Words::pair * tile + first), Vec{});
     }
-    const Vec rescale = exp2_negative(before - maximum);
+    const Vec rescale = exp2_negative(before - after);
     store(state.rescale + first, rescale);
     store(state.sum + first, load(state.sum + first) * rescale + sum);
-    store(state.maximum + first, maximum);
-    for (int i = 0; i < lanes; ++i) state.moved |= before[i] != maximum[i];
+    store(state.maximum + first, after);
+    for (int i = 0; i < lanes; ++i) state.moved |= before[i] != after[i];
   }
 }
 

@@ -16,6 +16,8 @@ inline constexpr int tile = static_cast<int>(attention_block);
 struct FloatWords {
   using Word = float;
   static constexpr int pair = 1;  // elements of the summed axis in a word
+  static constexpr int row_group = 4;  // rows and
+  static constexpr int column_group = lanes == 16 ? 4 : 2;  // vectors of a product that stay in registers
   static Vec multiply_add(Vec sum, const Word* left, Vec right) { return broadcast(*left) * right + sum; }
 };
 
@@ -23,6 +25,8 @@ struct FloatWords {
 struct Bf16Words {
   using Word = std::uint32_t;
   static constexpr int pair = 2;
+  static constexpr int row_group = 8;
+  static constexpr int column_group = 2;
   static Vec multiply_add(Vec sum, const Word* left, Vec right) {
     Word word;
     __builtin_memcpy(&word, left, sizeof word);  // may lie in memory of bf16
@@ -62,12 +66,11 @@ template <class Word> inline Vec load_words(const Word* from) {
   return value;
 }
 
-inline constexpr int row_group = lanes == 16 ? 8 : 4;     // rows and
-inline constexpr int column_group = 2;                    // vectors of a product that stay in registers
-
+// sum [row_group, columns vectors] stays in registers.
 template <class Words, int columns, class Word = typename Words::Word>
 inline __attribute__((always_inline)) void multiply_group(Left<Word> left, Right<Word> right, float* result,
                                                           std::int64_t result_row, int begin, int end, bool accumulate) {
+  constexpr int row_group = Words::row_group;
   Vec sum[row_group][columns];
 #pragma GCC unroll 8
   for (int m = 0; m < row_group; ++m) {
@@ -97,6 +100,7 @@ inline __attribute__((always_inline)) void multiply_group(Left<Word> left, Right
 template <class Words, Causal causal, class Word = typename Words::Word>
 void multiply(Left<Word> left, Right<Word> right, float* result, std::int64_t result_row, int words, int columns,
               bool accumulate) {
+  constexpr int row_group = Words::row_group, column_group = Words::column_group;
   const auto rows_of_columns = [&]<int vectors>(int first) {
     for (int m = 0; m < tile; m += row_group) {
       if (causal == Causal::key_query && first + vectors * lanes <= m) break;
@@ -189,21 +193,31 @@ Right<Word> right_rows(const T* from, std::int64_t from_row, int rows, int head_
 
 // ---- probabilities
 
-// 2^x for x <= 0 (a little above is fine), relative error 2e-7; exactly 0 below -126. x = n + r, n whole, |r| <= 1/2; 2^r by
-// the polynomial of degree 5 through the Chebyshev nodes.
+// 2^r for |r| <= 1/2: relative error 1e-7, and exactly 1 at 0, for a factor of 1 is applied at every tile whose maximum is
+// not new. The polynomial 1 + r q(r) of degree 5 with the smallest largest error.
+inline Vec exp2_fraction(Vec r) {
+  Vec p = r * 1.32647251e-3f + 9.671513e-3f;
+  p = p * r + 5.55073375e-2f;
+  p = p * r + 0.240222421f;
+  p = p * r + 0.693146978f;
+  return p * r + 1.0f;
+}
+
+// 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN. x = n + r, n whole.
 inline Vec exp2_negative(Vec x) {
+#if defined(__AVX512F__)
+  // The forms with a mask, because GCC 12 warns of the others' undefined operand.
+  const __m512 n = _mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(x), _MM_FROUND_TO_NEAREST_INT);
+  const Vec p = exp2_fraction(x - reinterpret_cast<Vec>(n));
+  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), n));
+#else
   const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
   const Vec clamped = x < -127.0f ? broadcast(-127.0f) : x;
   const Vec shifted = clamped + round;
-  const Vec r = clamped - (shifted - round);
-  Vec p = r * 1.33908634e-3f + 9.67603192e-3f;
-  p = p * r + 5.55035711e-2f;
-  p = p * r + 0.240221075f;
-  p = p * r + 0.693147188f;
-  p = p * r + 1.00000008f;
-  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) << 23) + (127 << 23);
-  const Vec power = reinterpret_cast<Vec>(exponent);  // n = -127 gives +0
-  return p * power;
+  const Vec p = exp2_fraction(clamped - (shifted - round));
+  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) << 23) + (127 << 23);  // n = -127 gives +0
+  return p * reinterpret_cast<Vec>(exponent);
+#endif
 }
 
 inline Vec lane_numbers() {
