@@ -72,7 +72,7 @@ def sword(*indices):
     text = re.sub(r"<note\b.*?</note>|<table\b.*?</table>|<title[^>]*>Chapter Outline</title>", " ", text, flags=re.DOTALL)
     text = re.sub(r"<title\b[^>]*>|</title>|<(?:div|chapter|lg|list)\b[^>]*>", "\n\n", text)
     text = re.sub(r"<(?:lb|l|item)\b[^>]*>", "\n", text)
-    text = html.unescape(re.sub(r"<[^>]*>", "", text))
+    text = html.unescape(re.sub(r"<[^>]*>", "", text)).replace("#(", "(")
     text = re.sub(r"[ \t\u00b6]+", " ", text)  # the pilcrow opens paragraphs that have been opened above
     text = re.sub(r" +([,.;:?!])", r"\1", text)
     return tidy(re.sub(r" ?\n ?", "\n", text))

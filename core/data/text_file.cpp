@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace longwave {
 namespace {
@@ -48,13 +49,18 @@ std::vector<std::string> match_glob(const std::string& pattern) {
   return files;
 }
 
+std::uint64_t size_on_disk(const std::string& path) {
+  std::error_code error;
+  const std::uint64_t size = fs::file_size(path, error);
+  if (error) throw data_error("{}: cannot be read: {}", path, error.message());
+  if (size == 0) throw data_error("{}: the file is empty; leave it out or replace it", path);
+  return size;
+}
+
 }  // namespace
 
 std::string read_text_file(const std::string& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  if (error) throw data_error("{}: cannot be read: {}; check data.train and data.validation", path, error.message());
-  if (size == 0) throw data_error("{}: the file is empty; leave it out or replace it", path);
+  const std::uint64_t size = size_on_disk(path);
   GzipReader file(gzopen(path.c_str(), "rb"));
   if (!file) throw data_error("{}: cannot be opened: {}", path, std::strerror(errno));
   gzbuffer(file.get(), 1u << 18);
@@ -81,6 +87,14 @@ std::string read_text_file(const std::string& path) {
     throw data_error("{}: not text: a NUL byte at offset {}; for raw token files set data.dtype", path, nul);
   }
   return text;
+}
+
+void check_text_file(const std::string& path) {
+  std::string beginning(static_cast<std::size_t>(std::min<std::uint64_t>(size_on_disk(path), 4096)), '\0');
+  File::open(path).read_at(beginning.data(), beginning.size(), 0);
+  if (!looks_like_text(beginning)) {
+    throw data_error("{}: not text: a NUL byte at offset {}", path, beginning.find('\0'));
+  }
 }
 
 bool looks_like_text(std::string_view first_bytes) {

@@ -11,6 +11,10 @@ namespace longwave {
 // are no text (a NUL).
 std::string read_text_file(const std::string& path);
 
+// What can be seen of a text file without reading it whole: throws data_error as read_text_file when it is missing, empty or
+// begins like a binary file.
+void check_text_file(const std::string& path);
+
 // True when the first bytes of a file are text or a gzip stream, by their look only.
 bool looks_like_text(std::string_view first_bytes);
 
