@@ -105,8 +105,8 @@ void perplexity_verdict(const std::vector<RunSummary>& runs, std::vector<std::st
   const Value* rope = find(far, "rope");
   if (fope && rope && fope->value > 0) {
     const bool lower = fope->value <= rope->value;
-    lines.push_back(fmt::format("That is {:.1f} times {} for fope than for rope.",
-                                lower ? rope->value / fope->value : fope->value / rope->value, lower ? "less" : "more"));
+    lines.push_back(fmt::format("At {:.3g}x it is {:.1f} times {} for fope than for rope.", multiple,
+                                lower ? rope->value / fope->value : fope->value / rope->value, lower ? "lower" : "higher"));
   }
 }
 

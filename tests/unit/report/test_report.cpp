@@ -67,6 +67,7 @@ TEST(Report, ComparesRunsInWordsTablesAndPlots) {
   const std::string html = report_of(three_runs(scratch.path()), scratch);
   EXPECT_THAT(html, HasSubstr("Three decoder-only transformers of 2.76 M parameters (6 layers of width 192"));
   EXPECT_THAT(html, HasSubstr("At 8x the training length (2048 tokens) the perplexity of the last 64 targets is"));
+  EXPECT_THAT(html, HasSubstr("At 8x it is 4.7 times lower for fope than for rope."));
   for (const char* heading :
        {"Runs compared", "Past the training length", "Passkey retrieval", "Training loss", "Validation loss", "Throughput",
         "Loss by position", "Passkey accuracy by length", "Configuration"}) {
