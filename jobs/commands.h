@@ -24,6 +24,9 @@ struct Command {
   std::function<ExitCode()> run;
 };
 
+void add_train_command(CLI::App& app, Command& command);
+void add_evaluate_command(CLI::App& app, Command& command);
+void add_generate_command(CLI::App& app, Command& command);
 void add_keys_command(CLI::App& app, Command& command);
 void add_report_command(CLI::App& app, Command& command);
 

@@ -29,6 +29,9 @@ int parse_and_run(int argc, char** argv) {
   app.footer("Configuration keys: longwave keys. Exit codes and files: jobs/README.md.\n");
 
   Command command;
+  add_train_command(app, command);
+  add_evaluate_command(app, command);
+  add_generate_command(app, command);
   add_keys_command(app, command);
   add_report_command(app, command);
   try {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace longwave {
 namespace {
@@ -14,6 +15,12 @@ namespace {
 std::size_t terminal_columns() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+// mpirun gives its ranks a pseudo-terminal whatever its own output is, so under it only the one who started it can tell.
+bool writes_to_terminal() {
+  if (std::getenv("LONGWAVE_TERMINAL") != nullptr) return true;
+  return std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr && isatty(STDOUT_FILENO) == 1;
 }
 
 }  // namespace
@@ -32,7 +39,7 @@ std::string format_count(double value) {
   return fmt::format("{:.1f}G", value / 1e9);
 }
 
-Progress::Progress(bool enabled) : enabled_(enabled), terminal_(isatty(STDOUT_FILENO) == 1) {}
+Progress::Progress(bool enabled) : enabled_(enabled), terminal_(writes_to_terminal()) {}
 
 void Progress::begin_phase(std::int64_t done, std::int64_t total) {
   first_ = done;

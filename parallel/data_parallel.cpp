@@ -1,27 +1,14 @@
 #include "parallel/data_parallel.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/stop_watch.h"
 
 namespace longwave {
 namespace {
-
-// Adds the time of its scope to a counter of seconds.
-class StopWatch {
- public:
-  explicit StopWatch(double& seconds) : seconds_(seconds) {}
-  ~StopWatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  StopWatch(const StopWatch&) = delete;
-  StopWatch& operator=(const StopWatch&) = delete;
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // FNV-1a over what must agree between ranks; 62 bits, so that its negative exists too.
 class LayoutHash {

@@ -74,6 +74,7 @@ class DataParallel {
   void apply(const AdamWStep& step);
 
   // For loading and saving. The views stay valid; after writing to masters call values_from_masters (collective).
+  bool shards_optimizer() const { return options_.shard_optimizer; }
   std::vector<OwnedSlice> owned_slices() const;
   void values_from_masters();
 

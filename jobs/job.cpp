@@ -1,0 +1,35 @@
+#include "jobs/job.h"
+
+#include "parallel/agreement.h"
+
+namespace longwave {
+
+Job::Job(MpiEnvironment& environment, Communicator& control_ranks, Config wanted)
+    : mpi(environment), control(control_ranks), config(std::move(wanted)) {
+  MeshShape shape;
+  together(control, [&] {
+    data = std::make_unique<Dataset>(config.data, config.model.vocabulary);
+    finish_config(config, control.size(), data->vocabulary());
+    shape = resolve_mesh(control.size(), config.parallel.tensor, config.parallel.data, config.model, config.train.batch);
+    device = choose_device(config, mpi.local_size());
+  });
+  mesh = std::make_unique<Mesh>(control, control, shape);
+  shards = std::make_unique<MeshTensorGroup>(mesh->tensor(), config.parallel.sequence);
+  together(control, [&] {
+    const TransformerOptions options{device.compute, config.run.seed, 0};
+    model = std::make_unique<Transformer>(config.model, config.position, options, device.backend.get(), *shards);
+  });
+}
+
+RunFacts Job::facts(std::vector<std::string> command_line) const {
+  RunFacts facts;
+  facts.command_line = std::move(command_line);
+  facts.hosts = mpi.hosts();
+  facts.data = mesh->shape().data;
+  facts.tensor = mesh->shape().tensor;
+  facts.device = device.note;
+  facts.precision = name_of(device.compute);
+  return facts;
+}
+
+}  // namespace longwave

@@ -1,0 +1,37 @@
+// Where a rank is, kept in three places at once: its log, its heartbeat and, by rank 0, status.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "jobs/run_directory/heartbeat.h"
+#include "jobs/run_directory/rank_log.h"
+#include "jobs/run_directory/run_directory.h"
+
+namespace longwave {
+
+class Phase {
+ public:
+  // `path` of the run directory, which exists; `directory` on rank 0 only.
+  Phase(const std::string& path, int rank, RunDirectory* directory)
+      : log_(path, rank), heartbeat_(path, rank), directory_(directory) {}
+
+  // "start", "train", "evaluate", "save".
+  void enter(const std::string& name, std::int64_t step);
+  // Still in the same phase, and alive.
+  void pulse(std::int64_t step);
+
+  RankLog& log() { return log_; }
+  RunDirectory* directory() { return directory_; }
+  const std::string& name() const { return name_; }
+  std::int64_t step() const { return step_; }
+
+ private:
+  RankLog log_;
+  Heartbeat heartbeat_;
+  RunDirectory* directory_;
+  std::string name_ = "start";
+  std::int64_t step_ = 0;
+};
+
+}  // namespace longwave

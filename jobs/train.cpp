@@ -1,0 +1,183 @@
+#include "jobs/train.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "core/backend/matrix_rate.h"
+#include "core/base/stop_request.h"
+#include "jobs/commands.h"
+#include "jobs/job.h"
+#include "jobs/length_evaluation.h"
+#include "jobs/report/report.h"
+#include "jobs/run_ranks.h"
+#include "jobs/trainer.h"
+#include "jobs/weights.h"
+#include "parallel/agreement.h"
+
+namespace longwave {
+namespace {
+
+// One run of the job on this rank, from a validated configuration to the evaluation.
+class TrainJob {
+ public:
+  TrainJob(MpiEnvironment& mpi, Communicator& control, Config config, const TrainArguments& arguments)
+      : job_(mpi, control, std::move(config)), progress_(control.rank() == 0), arguments_(arguments), path_(job_.config.run_directory()) {}
+
+  ExitCode run(JobTrace& trace) {
+    if (already_done()) return ExitCode::done;
+    together(job_.control, [&] { prepare(); });
+    optimizer_.emplace(job_.model->parameters(), job_.backend(), *job_.mesh,
+                       DataParallelOptions{.shard_optimizer = job_.config.parallel.shard_optimizer});
+    const double rate = all_reduce_value(job_.control, measure_matrix_rate(job_.backend(), job_.device.compute), Reduction::sum);
+    open_directory(trace);
+    describe(rate);
+
+    const bool trained = load_trained();
+    if (!trained) {
+      job_.model->initialise();
+      optimizer_->initialise(job_.config.run.seed);
+      if (directory_) directory_->metrics().truncate_after(0);
+      Trainer trainer(job_, std::move(*sampler_), *optimizer_, *phase_, progress_, rate);
+      if (trainer.run(0) == Trainer::Outcome::stopped) return stop(trainer.step(), trainer.stop_reason());
+      save_weights();
+    }
+    return evaluate();
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  bool already_done() {
+    std::int64_t done = 0;
+    together(job_.control, [&] {
+      const std::optional<Status> status = job_.first() ? read_status(path_) : std::nullopt;
+      done = status && status->state == RunState::done && status->steps == job_.config.train.steps;
+    });
+    if (all_reduce_value(job_.control, done, Reduction::max) == 0) return false;
+    progress_.say(fmt::format("{} is already done; choose another run.name to train again", path_));
+    return true;
+  }
+
+  // Everything that can be refused, and all memory, before the run directory is made.
+  void prepare() {
+    const Config& config = job_.config;
+    sampler_ = job_.data->make_sampler(config.model.context, config.run.seed, config.evaluate.passkey.train_fraction);
+    job_.model->prepare_training(config.train.micro_batch, config.model.context);
+  }
+
+  void open_directory(JobTrace& trace) {
+    together(job_.control, [&] {
+      if (!job_.first()) return;
+      directory_.emplace(path_, job_.config.train.steps, job_.facts(arguments_.command_line));
+      directory_->write_config(to_yaml(job_.config, true));
+    });
+    trace.run_directory = path_;
+    together(job_.control, [&] { phase_.emplace(path_, job_.control.rank(), directory_ ? &*directory_ : nullptr); });
+    trace.phase = &*phase_;
+    phase_->enter("start", 0);
+    phase_->log().info("start", {{"device", job_.device.note}, {"attempt", directory_ ? directory_->attempt() : 0}});
+  }
+
+  void describe(double rate) {
+    const Config& config = job_.config;
+    progress_.say(fmt::format("{}: {} parameters, {} on {} rank{} ({} data x {} tensor), {}; {:.2f} TFLOP/s of matrix products", path_,
+                              format_count(static_cast<double>(job_.model->parameters().logical_count(false))),
+                              name_of(config.position.kind), job_.control.size(), job_.control.size() == 1 ? "" : "s",
+                              job_.mesh->shape().data, job_.mesh->shape().tensor, job_.device.note, rate / 1e12));
+  }
+
+  std::string weights_path() const { return path_ + "/weights.safetensors"; }
+
+  // An earlier attempt that was stopped in its evaluation left the final weights.
+  bool load_trained() {
+    std::int64_t trained = 0;
+    if (directory_ && directory_->previous()) {
+      trained = directory_->previous()->step == job_.config.train.steps && std::filesystem::exists(weights_path());
+    }
+    if (all_reduce_value(job_.control, trained, Reduction::max) == 0) return false;
+    together(job_.control, [&] { read_weights(weights_path(), *job_.model, job_.backend()); });
+    progress_.say("trained by an earlier attempt; going on with the evaluation");
+    return true;
+  }
+
+  ExitCode stop(std::int64_t step, const std::string& reason) {
+    progress_.end_line();
+    progress_.say(reason);
+    if (directory_) directory_->finish(RunState::stopped, step, ExitCode::requeue, reason);
+    return ExitCode::requeue;
+  }
+
+  void save_weights() {
+    phase_->enter("save", job_.config.train.steps);
+    write_weights(weights_path(), *job_.model, job_.backend(), *optimizer_, *job_.mesh,
+                  {{"format", "pt"}, {"longwave_position", name_of(job_.config.position.kind)},
+                   {"longwave_step", fmt::format("{}", job_.config.train.steps)}});
+    phase_->log().info("save", {{"file", "weights.safetensors"}});
+  }
+
+  ExitCode evaluate() {
+    const std::int64_t steps = job_.config.train.steps;
+    phase_->enter("evaluate", steps);
+    LengthEvaluation evaluation;
+    try {
+      evaluation = evaluate_lengths(job_, progress_, [&] { phase_->pulse(steps); });
+    } catch (const SharedError& error) {
+      if (error.code() != ExitCode::requeue) throw;
+      return stop(steps, error.what());
+    }
+    together(job_.control, [&] {
+      if (directory_) write_length_evaluation(path_ + "/eval", job_.config.model.context, evaluation);
+    });
+    phase_->log().info("evaluate", {{"message", "done"}});
+    for (const std::string& note : evaluation.notes) progress_.say(note);
+    progress_.say(longwave::describe(evaluation, job_.config.model.context));
+    if (directory_) directory_->finish(RunState::done, steps, ExitCode::done);
+    return ExitCode::done;
+  }
+
+  Job job_;
+  Progress progress_;
+  const TrainArguments& arguments_;
+  std::string path_;
+  std::optional<Sampler> sampler_;
+  std::optional<DataParallel> optimizer_;
+  std::optional<RunDirectory> directory_;  // rank 0
+  std::optional<Phase> phase_;
+};
+
+}  // namespace
+
+ExitCode run_train(const TrainArguments& arguments) {
+  install_stop_handlers();
+  MpiEnvironment mpi(nullptr, nullptr);
+  const auto control = MpiCommunicator::world();
+  std::optional<TrainJob> job;  // outlives the body: what it has opened records how it failed
+  const ExitCode code = run_ranks(mpi, *control, [&](JobTrace& trace) {
+    Config config;
+    together(*control, [&] { config = load_config(arguments.config, arguments.overrides); });
+    job.emplace(mpi, *control, std::move(config), arguments);
+    return job->run(trace);
+  });
+  // Drawing starts other programs, which a process must not do between MPI_Init and MPI_Finalize.
+  if (code == ExitCode::done && control->rank() == 0) {
+    write_report({job->path()}, job->path() + "/report.html");
+    fmt::print("report: {}/report.html\n", job->path());
+  }
+  return code;
+}
+
+void add_train_command(CLI::App& app, Command& command) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* train = app.add_subcommand("train", "Train a model as a job file says, evaluate it by length and write its report");
+  train->add_option("CONFIG", arguments->config, "Job file (YAML)")->required();
+  train->add_option("OVERRIDE", arguments->overrides, "key=value, as in position.kind=rope; `longwave keys` lists them");
+  train->footer("Alone, or under mpirun with one rank a device: mpirun -n 2 longwave train jobs/quickstart.yaml");
+  train->callback([arguments, &command] {
+    arguments->command_line = {"longwave", "train", arguments->config};
+    arguments->command_line.insert(arguments->command_line.end(), arguments->overrides.begin(), arguments->overrides.end());
+    command.run = [arguments] { return run_train(*arguments); };
+  });
+}
+
+}  // namespace longwave

@@ -1,0 +1,192 @@
+#include "jobs/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/stop_request.h"
+#include "core/base/stop_watch.h"
+#include "core/optimizer/schedule.h"
+#include "jobs/length_evaluation.h"
+#include "parallel/agreement.h"
+
+namespace longwave {
+namespace {
+
+// So many bad steps in a row are not an accident of the data; going on would only burn the allocation.
+constexpr std::int64_t bad_steps_in_a_row = 10;
+
+}  // namespace
+
+Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, Phase& phase, Progress& progress, double rate)
+    : job_(job), sampler_(std::move(sampler)), optimizer_(optimizer), phase_(phase), progress_(progress), rate_(rate) {
+  const std::int64_t sequences = job.config.train.batch / job.mesh->shape().data;
+  const auto count = static_cast<std::size_t>(sequences * job.config.model.context);
+  tokens_.resize(count);
+  targets_.resize(count);
+  weights_.resize(count);
+}
+
+Trainer::Outcome Trainer::run(std::int64_t step) {
+  const Config& config = job_.config;
+  step_ = logged_step_ = step;
+  updates_ = step;
+  phase_.enter("train", step_);
+  progress_.begin_phase(step_, config.train.steps);
+  logged_at_ = Clock::now();
+  while (step_ < config.train.steps) {
+    if (stop_wanted()) return Outcome::stopped;
+    together(job_.control, [&] {
+      const StopWatch watch(times_.data);
+      load_batch();
+    });
+    const StepResult result = compute_gradients();
+    const double learning_rate = learning_rate_at(config.schedule, config.optimizer.learning_rate, step_, config.train.steps);
+    if (accept(result)) update(result);
+    ++step_;
+    phase_.pulse(step_);
+    const bool last = step_ == config.train.steps;
+    if (step_ % config.logging.every == 0 || last || step_ == 1) log_step(result, learning_rate);
+    if (config.evaluate.every > 0 && step_ % config.evaluate.every == 0 && job_.data->has_validation()) log_validation();
+  }
+  return Outcome::done;
+}
+
+bool Trainer::stop_wanted() {
+  const std::int64_t signal = all_reduce_value(job_.control, static_cast<std::int64_t>(stop_requested()), Reduction::max);
+  if (signal == 0) return false;
+  stop_reason_ = fmt::format("stopped by {} after step {}", signal_name(static_cast<int>(signal)), step_);
+  phase_.log().info("signal", {{"message", stop_reason_}});
+  return true;
+}
+
+void Trainer::load_batch() {
+  const Config& config = job_.config;
+  const std::int64_t sequences = config.train.batch / job_.mesh->shape().data;
+  const std::int64_t first = step_ * config.train.batch + job_.mesh->data_rank() * sequences;
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    const std::int64_t at = i * config.model.context;
+    sampler_.sample(first + i, {tokens_.data() + at, targets_.data() + at, weights_.data() + at});
+  }
+}
+
+StepResult Trainer::compute_gradients() {
+  const Config& config = job_.config;
+  optimizer_.begin_step();
+  LossTotals totals;
+  {
+    const StopWatch watch(times_.forward_backward);
+    job_.model->zero_gradients();
+    const std::int64_t micro_tokens = config.train.micro_batch * config.model.context;
+    const auto all = static_cast<std::int64_t>(tokens_.size());
+    for (std::int64_t at = 0; at < all; at += micro_tokens) {
+      const bool last = at + micro_tokens == all;
+      job_.model->forward_backward(tokens_.data() + at, targets_.data() + at, weights_.data() + at, totals,
+                                   last ? DataParallel::gradients_ready : nullptr, &optimizer_);
+    }
+  }
+  const StopWatch watch(times_.optimizer);
+  return optimizer_.finish_gradients(totals);
+}
+
+bool Trainer::accept(const StepResult& result) {
+  if (result.finite) {
+    bad_in_a_row_ = 0;
+    return true;
+  }
+  ++bad_in_a_row_;
+  const std::string message = fmt::format("step {}: loss or gradient is not finite (loss {}, gradient norm {})", step_ + 1, result.loss,
+                                          result.grad_norm);
+  phase_.log().warning("bad_step", {{"message", message}});
+  progress_.say(message + (job_.config.train.on_bad_step == OnBadStep::skip ? "; the update is skipped" : ""));
+  // Decided from reduced values, so every rank throws or none.
+  if (job_.config.train.on_bad_step == OnBadStep::stop) {
+    throw SharedError(ExitCode::bad_step, message + "; train.on_bad_step is stop", 0);
+  }
+  if (bad_in_a_row_ == bad_steps_in_a_row) {
+    throw SharedError(ExitCode::bad_step, fmt::format("{}, the {}th in a row; lower optimizer.learning_rate or look at the data", message,
+                                                      bad_in_a_row_), 0);
+  }
+  return false;
+}
+
+void Trainer::update(const StepResult& result) {
+  const StopWatch watch(times_.optimizer);
+  const OptimizerConfig& adamw = job_.config.optimizer;
+  ++updates_;
+  AdamWStep step;
+  step.learning_rate =
+      static_cast<float>(learning_rate_at(job_.config.schedule, adamw.learning_rate, step_, job_.config.train.steps));
+  step.beta1 = static_cast<float>(adamw.beta1);
+  step.beta2 = static_cast<float>(adamw.beta2);
+  step.epsilon = static_cast<float>(adamw.epsilon);
+  step.weight_decay = static_cast<float>(adamw.weight_decay);
+  step.bias_correction1 = static_cast<float>(1 - std::pow(adamw.beta1, static_cast<double>(updates_)));
+  step.bias_correction2 = static_cast<float>(1 - std::pow(adamw.beta2, static_cast<double>(updates_)));
+  step.gradient_scale = result.gradient_scale(adamw.clip);
+  optimizer_.apply(step);
+  job_.model->parameters_changed();
+}
+
+void Trainer::log_step(const StepResult& result, double learning_rate) {
+  const Config& config = job_.config;
+  const Clock::time_point now = Clock::now();
+  const double elapsed = std::chrono::duration<double>(now - logged_at_).count();
+  const auto tokens_a_step = static_cast<double>(config.train.batch * config.model.context);
+  const double tokens_per_second = static_cast<double>(step_ - logged_step_) * tokens_a_step / elapsed;
+  const double operations = 3 * job_.model->forward_operations_per_token(config.model.context);
+  const double share = tokens_per_second * operations / rate_;
+  seconds_ += elapsed;
+  times_.exposed_communication += optimizer_.exposed_seconds();
+
+  // How far the slowest rank's own work is behind the mean.
+  std::vector<double> busy(static_cast<std::size_t>(job_.control.size()));
+  const double own = times_.busy() - times_.exposed_communication;
+  job_.control.all_gather(&own, busy.data(), 1, Element::f64);
+  const auto slowest = std::max_element(busy.begin(), busy.end());
+  double mean = 0;
+  for (const double seconds : busy) mean += seconds / static_cast<double>(busy.size());
+
+  phase_.log().info("step", {{"seconds", elapsed},
+                             {"data_seconds", times_.data},
+                             {"forward_backward_seconds", times_.forward_backward},
+                             {"optimizer_seconds", times_.optimizer},
+                             {"exposed_communication_seconds", times_.exposed_communication}});
+  if (RunDirectory* directory = phase_.directory()) {
+    directory->metrics().append({{"step", step_},
+                                 {"loss", result.loss},
+                                 {"learning_rate", learning_rate},
+                                 {"grad_norm", result.grad_norm},
+                                 {"tokens", static_cast<std::int64_t>(static_cast<double>(step_) * tokens_a_step)},
+                                 {"seconds", seconds_},
+                                 {"tokens_per_second", tokens_per_second},
+                                 {"mfu", share},
+                                 {"data_seconds", times_.data},
+                                 {"forward_backward_seconds", times_.forward_backward},
+                                 {"optimizer_seconds", times_.optimizer},
+                                 {"exposed_communication_seconds", times_.exposed_communication},
+                                 {"slowest_rank", slowest - busy.begin()},
+                                 {"slowest_rank_behind_seconds", *slowest - mean},
+                                 {"skipped", step_ - updates_}});
+  }
+  progress_.update(step_, fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  norm {:>6.3f}  {:>6} tok/s  {:>3.0f} % of rate", step_,
+                                      fmt::formatted_size("{}", config.train.steps), config.train.steps, result.loss, learning_rate,
+                                      result.grad_norm, format_count(tokens_per_second), 100 * share),
+                   true);
+  times_ = {};
+  logged_step_ = step_;
+  logged_at_ = now;
+}
+
+void Trainer::log_validation() {
+  const Clock::time_point begin = Clock::now();
+  phase_.enter("evaluate", step_);
+  const double loss = validation_loss(job_, job_.config.evaluate.tokens);
+  if (RunDirectory* directory = phase_.directory()) {
+    directory->metrics().append({{"step", step_}, {"validation_loss", loss}});
+  }
+  progress_.say(fmt::format("step {}  validation loss {:.4f}", step_, loss));
+  phase_.enter("train", step_);
+  logged_at_ += Clock::now() - begin;  // not a part of the steps' time
+}
+
+}  // namespace longwave

@@ -1,0 +1,66 @@
+// The training loop of one rank: sample, forward, backward, reduce, decide, update, log. Every decision that could differ
+// between ranks (stop, skip, fail) is taken from a reduced value.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "jobs/job.h"
+#include "jobs/phase.h"
+#include "jobs/progress.h"
+#include "parallel/data_parallel.h"
+
+namespace longwave {
+
+class Trainer {
+ public:
+  // The model is prepared for training. `rate` is the matrix-product rate of all ranks together (operations a
+  // second), against which steps are judged.
+  Trainer(Job& job, Sampler sampler, DataParallel& optimizer, Phase& phase, Progress& progress, double rate);
+
+  enum class Outcome { done, stopped };
+  // From `step` (updates made) to train.steps. Throws SharedError: bad data, or a bad step under on_bad_step: stop.
+  Outcome run(std::int64_t step);
+
+  std::int64_t step() const { return step_; }
+  const std::string& stop_reason() const { return stop_reason_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Seconds of this rank since the last logged step.
+  struct Times {
+    double data = 0, forward_backward = 0, optimizer = 0, exposed_communication = 0;
+    double busy() const { return data + forward_backward + optimizer; }
+  };
+
+  void load_batch();
+  StepResult compute_gradients();
+  bool accept(const StepResult& result);
+  void update(const StepResult& result);
+  void log_step(const StepResult& result, double learning_rate);
+  void log_validation();
+  bool stop_wanted();
+
+  Job& job_;
+  Sampler sampler_;
+  DataParallel& optimizer_;
+  Phase& phase_;
+  Progress& progress_;
+  double rate_;
+  std::int64_t step_ = 0;
+  std::int64_t updates_ = 0;       // steps that were not skipped
+  std::int64_t bad_in_a_row_ = 0;
+  std::string stop_reason_;
+
+  std::vector<std::int32_t> tokens_, targets_;  // [sequences of this rank a step, context]
+  std::vector<float> weights_;
+  Times times_;
+  std::int64_t logged_step_ = 0;
+  Clock::time_point logged_at_;
+  double seconds_ = 0;  // of training, up to the last logged step
+};
+
+}  // namespace longwave
