@@ -64,9 +64,7 @@ void check_position(const Config& config) {
     throw refuse_setting(config, "position.cap",
                          fmt::format("quarter needs model.head_dim to be a multiple of 4, it is {}", config.model.head_dim));
   }
-  placed(config, [&] {
-    plan_positions(position, config.model.head_dim, config.model.kv_heads, config.model.context);
-  });
+  placed(config, [&] { plan_positions(position, config.model.head_dim, config.model.kv_heads, config.model.context); });
 }
 
 void check_schedule(const Config& config) {
@@ -89,9 +87,8 @@ void check_parallel(const Config& config) {
   const std::int64_t ranks = parallel.tensor * std::max<std::int64_t>(parallel.data, 1);
   placed(config, [&] { resolve_mesh(ranks, parallel.tensor, parallel.data, config.model, 0); });
   if (config.train.micro_batch > config.train.batch) {
-    throw refuse_setting(
-        config, "train.micro_batch",
-        fmt::format("{} is more than train.batch {}", config.train.micro_batch, config.train.batch));
+    throw refuse_setting(config, "train.micro_batch",
+                         fmt::format("{} is more than train.batch {}", config.train.micro_batch, config.train.batch));
   }
 }
 

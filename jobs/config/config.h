@@ -132,6 +132,14 @@ void finish_config(Config& config, std::int64_t ranks, std::int64_t tokenizer_vo
 // comment that says where the value came from.
 std::string to_yaml(const Config& config, bool sources);
 
+// The same as a list, in the same order.
+struct ResolvedSetting {
+  std::string key;
+  std::string value;  // as YAML
+  std::string source;
+};
+std::vector<ResolvedSetting> resolved_settings(const Config& config);
+
 // Every key with type, default and meaning: as text for a terminal, or as the tables of jobs/README.md.
 std::string describe_settings(bool markdown);
 

@@ -66,14 +66,21 @@ std::string markdown_tables() {
 
 }  // namespace
 
-std::string to_yaml(const Config& config, bool sources) {
+std::vector<ResolvedSetting> resolved_settings(const Config& config) {
   std::map<std::string, std::string> source_of;
   for (const Config::Origin& origin : config.origins) source_of[origin.key] = origin.source;
-
-  std::vector<Line> lines;
-  std::vector<std::string> open;  // sections the current line is in
+  std::vector<ResolvedSetting> resolved;
   for (const Setting& setting : settings()) {
     if (setting.get == nullptr || !setting.applies(config)) continue;
+    resolved.push_back({setting.key, setting.get(config), source_of[setting.key]});
+  }
+  return resolved;
+}
+
+std::string to_yaml(const Config& config, bool sources) {
+  std::vector<Line> lines;
+  std::vector<std::string> open;  // sections the current line is in
+  for (const ResolvedSetting& setting : resolved_settings(config)) {
     std::vector<std::string> parts = split_at_dots(setting.key);
     const std::string name = parts.back();
     parts.pop_back();
@@ -83,8 +90,8 @@ std::string to_yaml(const Config& config, bool sources) {
       lines.push_back({std::string(2 * depth, ' ') + parts[depth] + ":", ""});
     }
     open = parts;
-    lines.push_back({fmt::format("{}{}: {}", std::string(2 * parts.size(), ' '), name, setting.get(config)),
-                     sources ? source_of[setting.key] : ""});
+    lines.push_back(
+        {fmt::format("{}{}: {}", std::string(2 * parts.size(), ' '), name, setting.value), sources ? setting.source : ""});
   }
   return aligned(lines);
 }

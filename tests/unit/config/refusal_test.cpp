@@ -125,19 +125,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"data.train=[{path: a, weight: 0}]", "above 0"}, Case{"logging.every=0", "at least 1"},
                     Case{"position.gain=-1", "at least 0"}));
 
-INSTANTIATE_TEST_SUITE_P(Combinations, CommandLineRefusal,
-                         testing::Values(Case{"model.kv_heads=3", "model.kv_heads: 3 does not divide heads 4"},
-                                         Case{"model.head_dim=15", "15 is odd"},
-                                         Case{"model.vocabulary=256", "256 is too small for data.tokenizer: bytes"},
-                                         Case{"schedule.warmup=101", "101 is more than train.steps 100"},
-                                         Case{"train.micro_batch=9", "9 is more than train.batch 8"},
-                                         Case{"parallel.tensor=3", "parallel.tensor = 3: model.heads = 4 is not a multiple of it"},
-                                         Case{"evaluate.every=5", "needs data.validation"},
-                                         Case{"position.cap=9", "must be 1 to head_dim/2 = 8"},
-                                         Case{"position.floor_cycles=1000", "leaves no frequency"},
-                                         Case{"position.scaling=yarn", "has no meaning with position.kind: fope"},
-                                         Case{"position.fraction=.5", "has no meaning with position.kind: fope"},
-                                         Case{"schedule.decay=.5", "has no meaning with schedule.kind: cosine"}));
+INSTANTIATE_TEST_SUITE_P(
+    Combinations, CommandLineRefusal,
+    testing::Values(Case{"model.kv_heads=3", "model.kv_heads: 3 does not divide heads 4"},
+                    Case{"model.head_dim=15", "15 is odd"},
+                    Case{"model.vocabulary=256", "256 is too small for data.tokenizer: bytes"},
+                    Case{"schedule.warmup=101", "101 is more than train.steps 100"},
+                    Case{"train.micro_batch=9", "9 is more than train.batch 8"},
+                    Case{"parallel.tensor=3", "parallel.tensor = 3: model.heads = 4 is not a multiple of it"},
+                    Case{"evaluate.every=5", "needs data.validation"}, Case{"position.cap=9", "must be 1 to head_dim/2 = 8"},
+                    Case{"position.floor_cycles=1000", "leaves no frequency"},
+                    Case{"position.scaling=yarn", "has no meaning with position.kind: fope"},
+                    Case{"position.fraction=.5", "has no meaning with position.kind: fope"},
+                    Case{"schedule.decay=.5", "has no meaning with schedule.kind: cosine"}));
 
 TEST(Refusal, NamesTheDefaultThatCannotWork) {
   EXPECT_EQ(refusal(smallest, {"model.width=66"}),
