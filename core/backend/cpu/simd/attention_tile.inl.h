@@ -148,12 +148,42 @@ Left<Word> left_rows(const T* from, std::int64_t from_row, int rows, int head_di
   return {scratch, words, 1};
 }
 
-// [words along head_dim][tile rows], from rows as left_rows gives them.
+// One halving of a transposition: rows `width` apart exchange the blocks of `width` lanes that lie off the diagonal.
+template <int width> inline void swap_across(Vec (&rows)[lanes]) {
+  IntVec upper{}, lower{};
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) {
+    upper[i] = i & width ? lanes + i - width : i;
+    lower[i] = i & width ? lanes + i : i + width;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) {
+    if (i & width) continue;
+    const Vec a = rows[i], b = rows[i + width];
+    rows[i] = __builtin_shuffle(a, b, upper);
+    rows[i + width] = __builtin_shuffle(a, b, lower);
+  }
+}
+
+// [words along head_dim][tile rows], from rows as left_rows gives them. Blocks of lanes x lanes turn in registers, by
+// halving (Eklundh, IEEE Trans. Computers C-21, 1972).
 template <class Word> void transpose(Left<Word> from, int words, Word* to) {
-  for (int r = 0; r < tile; ++r) {
-    for (int w = 0; w < words; ++w) {
-      __builtin_memcpy(to + w * tile + r, from.data + r * from.row + w, sizeof(Word));
+  int w = 0;
+  for (; w + lanes <= words; w += lanes) {
+    for (int r = 0; r < tile; r += lanes) {
+      Vec rows[lanes];
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) rows[i] = load_words(from.data + (r + i) * from.row + w);
+      if constexpr (lanes > 8) swap_across<8>(rows);
+      if constexpr (lanes > 4) swap_across<4>(rows);
+      swap_across<2>(rows);
+      swap_across<1>(rows);
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) __builtin_memcpy(to + (w + i) * tile + r, &rows[i], sizeof(Vec));
     }
+  }
+  for (; w < words; ++w) {
+    for (int r = 0; r < tile; ++r) __builtin_memcpy(to + w * tile + r, from.data + r * from.row + w, sizeof(Word));
   }
 }
 
