@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <oneapi/dnnl/dnnl.h>
 
-#include "version.h"
+#include "jobs/version.h"
 
 namespace longwave {
 namespace {
@@ -21,8 +21,8 @@ std::string mpi_version() {
 BuildInfo gather() {
   const dnnl_version_t& dnnl = *dnnl_version();
   BuildInfo info;
-  info.version = LONGWAVE_VERSION;
-  info.commit = LONGWAVE_COMMIT;
+  info.version = version();
+  info.commit = commit();
   info.build_type = LONGWAVE_BUILD_TYPE;
   info.compiler = LONGWAVE_COMPILER;
   info.libraries = {{"oneDNN", fmt::format("{}.{}.{}", dnnl.major, dnnl.minor, dnnl.patch)},

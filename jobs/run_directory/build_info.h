@@ -1,4 +1,4 @@
-// What this program is: for --version and for provenance.json.
+// What this program is and what it was built with, for provenance.json.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace longwave {
 
 struct BuildInfo {
   std::string version;     // "0.1.0"
-  std::string commit;      // of the tree it was built from, "+changes" when that differed; "unknown" outside git
+  std::string commit;      // as jobs/version.h says it
   std::string build_type;  // "Release"
   std::string compiler;    // "GNU 12.2.0"
   std::vector<std::pair<std::string, std::string>> libraries;  // name and version, as loaded where the library can tell
