@@ -29,11 +29,13 @@ int parse_and_run(int argc, char** argv) {
   app.footer("Configuration keys: longwave keys. Exit codes and files: jobs/README.md.\n");
 
   Command command;
+  add_prepare_command(app, command);
+  add_plan_command(app, command);
   add_train_command(app, command);
   add_evaluate_command(app, command);
+  add_report_command(app, command);
   add_generate_command(app, command);
   add_keys_command(app, command);
-  add_report_command(app, command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
