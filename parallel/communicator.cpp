@@ -1,8 +1,19 @@
 #include "parallel/communicator.h"
 
+#include <atomic>
+
 #include "core/base/error.h"
 
 namespace longwave {
+namespace {
+
+std::atomic<bool> waiting{false};
+
+}  // namespace
+
+bool waits_for_ranks() { return waiting; }
+WaitingForRanks::WaitingForRanks() { waiting = true; }
+WaitingForRanks::~WaitingForRanks() { waiting = false; }
 
 std::size_t size_of(Element element) {
   switch (element) {

@@ -128,6 +128,19 @@ class Communicator {
   std::array<Traffic, traffic_kinds> traffic_{};
 };
 
+// Whether this process waits, in a communicator, for other ranks. Any thread may ask: of ranks that are all silent, the one
+// that does not wait is the one they wait for.
+bool waits_for_ranks();
+
+// Held by an implementation while it waits.
+class WaitingForRanks {
+ public:
+  WaitingForRanks();
+  ~WaitingForRanks();
+  WaitingForRanks(const WaitingForRanks&) = delete;
+  WaitingForRanks& operator=(const WaitingForRanks&) = delete;
+};
+
 // One value in host memory, reduced over the group: the form in which decisions are made together.
 template <class T>
 T all_reduce_value(Communicator& host, T value, Reduction reduction) {

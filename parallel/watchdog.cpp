@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "parallel/communicator.h"
 
 namespace longwave {
 namespace {
@@ -89,6 +90,7 @@ void Watchdog::watch() {
     try {
       if (poll % beats_per_sign == 0) {
         ++sign_.count;
+        sign_.waits = waits_for_ranks() ? 1 : 0;
         sign_file_.write_at(&sign_, sizeof sign_, 0);
         observe(now);
       }
@@ -160,7 +162,8 @@ std::optional<LostRank> Watchdog::find_silent(Clock::time_point now) const {
   // Ten missed signs of life: its process does not run, or its node does not answer.
   const double quiet = 10 * beats_per_sign * std::chrono::duration<double>(options_.interval).count();
   const auto suspicion = [&](const Peer& peer) {
-    return std::tuple(!stopped(peer), silence(peer.sign_changed) < quiet, peer.last.pid != 0, peer.last.step, peer.beaten);
+    return std::tuple(!stopped(peer), silence(peer.sign_changed) < quiet, peer.last.pid != 0, peer.sign.waits != 0,
+                      peer.last.step, peer.beaten);
   };
   const Peer* suspect = nullptr;
   for (const Peer& peer : peers_) {

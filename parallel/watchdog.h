@@ -4,7 +4,7 @@
 //     the launcher has ended the others);
 //   - or it has not beaten for longer than the limit of its phase: stopped, stuck, or on a node that no longer answers.
 // The ranks that wait for a stuck one are silent too. The one to blame is the one whose process is stopped, else whose own
-// watchdog is silent, else the one furthest behind.
+// watchdog is silent, else that does not wait in a communicator, else the one furthest behind.
 #pragma once
 
 #include <chrono>
@@ -74,6 +74,7 @@ class Watchdog {
   struct Sign {
     std::int64_t pid = 0;
     std::uint64_t count = 0;
+    std::uint64_t waits = 0;     // 1: for other ranks, in a communicator
     std::uint64_t ends_job = 0;  // 1: this process is about to end, having found another one lost
   };
 

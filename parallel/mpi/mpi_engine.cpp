@@ -21,6 +21,8 @@ bool MpiOperation::test() {
 }
 
 void MpiOperation::wait() {
+  if (!active) return;
+  WaitingForRanks waiting;
   for (int polls = 0; active; ++polls) {
     engine_.progress();
     if (active && polls >= polls_before_yield) sched_yield();

@@ -1,5 +1,6 @@
 // A job for the watchdog's tests: every rank beats in one phase and meets the others in an all_reduce, again and again, as a
-// training loop does. watchdog_job DIRECTORY PHASE LIMIT_SECONDS
+// training loop does. Once there is a file DIRECTORY/stick, rank 2 stays where it is; once there is DIRECTORY/leave, all say
+// goodbye, and rank 2 takes its time to end. watchdog_job DIRECTORY PHASE LIMIT_SECONDS
 #include <unistd.h>
 
 #include <cstdio>
@@ -35,13 +36,22 @@ void run(MpiEnvironment& mpi, const std::string& directory, const std::string& p
   options.read_beats = [&] { return read_beats(directory, mpi.hosts()); };
   options.on_loss = [&](const LostRank& lost) { write_file_atomically(directory + "/lost", lost.reason + "\n"); };
   Watchdog watchdog(std::move(options));
+  const auto exists = [&](const char* name) { return access((directory + name).c_str(), F_OK) == 0 ? 1 : 0; };
   for (;;) {
+    while (mpi.rank() == 2 && exists("/stick") != 0) usleep(10000);
+    if (all_reduce_value(*world, exists("/leave"), Reduction::max) != 0) break;
     beat.step += 1;
     beat.beat += 1;
     record.write_at(&beat, sizeof beat, 0);
     all_reduce_value(*world, 1.0, Reduction::sum);
     usleep(2000);
   }
+  std::strcpy(beat.phase, "end");
+  record.write_at(&beat, sizeof beat, 0);
+  world->barrier();
+  if (mpi.rank() == 2) sleep(2);
+  watchdog.stop();
+  mpi.finalize();
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ class WatchdogOfAJob : public testing::TestWithParam<std::string> {
   TemporaryDirectory directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Phases, WatchdogOfAJob, testing::Values("start", "train", "evaluate", "save"),
+INSTANTIATE_TEST_SUITE_P(Phases, WatchdogOfAJob, testing::Values("start", "train", "evaluate"),
                          [](const auto& phase) { return phase.param; });
 
 TEST_P(WatchdogOfAJob, NamesAKilledRankThoughTheLauncherEndsTheOthers) {
@@ -104,6 +104,22 @@ TEST_P(WatchdogOfAJob, EndsAJobWithAStoppedRankWithinTheLimit) {
   // The limit, a poll, the turns, and what the launcher takes to end a stopped process.
   EXPECT_LT(Seconds(std::chrono::steady_clock::now() - stopped).count(), 2 + 10);
   expect_victim_named(job, "is stopped and silent");
+}
+
+TEST_P(WatchdogOfAJob, BlamesTheRankThatIsStuckAndNotThoseThatWaitForIt) {
+  Job job(directory_.path(), GetParam(), "2");
+  job.wait_until_running(20);
+  write_file_atomically(directory_.path() + "/stick", "");
+  EXPECT_EQ(job.wait_for_end(), 69);
+  expect_victim_named(job, "is silent for");
+}
+
+TEST_P(WatchdogOfAJob, LetsAJobEndThatSaysGoodbye) {
+  Job job(directory_.path(), GetParam(), "1");
+  job.wait_until_running(20);
+  write_file_atomically(directory_.path() + "/leave", "");
+  EXPECT_EQ(job.wait_for_end(), 0) << job.errors();
+  EXPECT_EQ(job.errors(), "");
 }
 
 }  // namespace
