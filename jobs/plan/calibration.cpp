@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double measured_seconds = 1.2;
-constexpr double micro_step_seconds = 0.5;      // a micro-batch is made smaller to take no longer than about this
+constexpr double micro_step_seconds = 1;        // a micro-batch is made smaller to take no longer than about this
 constexpr double expected_rate_of_core = 2e11;  // operations a second; only chooses that smaller size
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
