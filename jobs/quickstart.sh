@@ -31,14 +31,10 @@ cores=$(nproc)
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores / ranks))}
 
 prepare_text() {
-  [ ! -f data/quickstart/ready ] || return 0
+  [ ! -f data/quickstart/train.lwtok ] || [ ! -f data/quickstart/validation.lwtok ] || return 0
   say "Fetching public-domain books from Debian packages"
   jobs/fetch_text.sh data/text
-  local side
-  for side in train validation; do
-    "$longwave" prepare "data/text/$side" -o "data/quickstart/$side/$side" --tokenizer bytes --unwrap --force
-  done
-  touch data/quickstart/ready
+  "$longwave" prepare data/text/train --validation data/text/validation -o data/quickstart --unwrap --force
 }
 
 # The steps of runs that were begun, or as many as fit the budget on this machine.
