@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . jobs/setup.sh
 
-install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev python3-numpy
+install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy
 build all
 prepare_mpi
 say "Running the tests"

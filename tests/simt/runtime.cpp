@@ -1,0 +1,304 @@
+#include <cuda_runtime.h>
+#include <sched.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/simt/access.h"
+#include "tests/simt/block.h"
+#include "tests/simt/queue.h"
+
+struct SimtStream {
+  struct Step {
+    std::function<bool()> run;
+    bool collective;
+  };
+  std::deque<Step> steps;
+  int collectives = 0;  // of the steps
+};
+
+struct SimtEvent {
+  std::shared_ptr<bool> done;  // of the latest record; null before the first
+};
+
+namespace longwave::simt {
+namespace {
+
+struct Runtime {
+  std::set<SimtStream*> streams;
+  std::map<const char*, std::size_t> pinned;  // begin and bytes
+  cudaError_t failed = cudaSuccess;
+  int device = 0;
+  bool eager = false;
+
+  Runtime() {
+    const char* order = std::getenv("LONGWAVE_SIMT_QUEUES");
+    eager = order != nullptr && std::strcmp(order, "eager") == 0;
+  }
+};
+
+Runtime& runtime() {
+  static auto* const instance = new Runtime;
+  return *instance;
+}
+
+int device_count() {
+  const char* text = std::getenv("LONGWAVE_SIMT_DEVICES");
+  return text == nullptr ? 8 : std::atoi(text);
+}
+
+// Runs the stream's first step; true when it finished.
+bool advance(SimtStream* stream) {
+  if (stream->steps.empty() || runtime().failed != cudaSuccess) return false;
+  const DeviceAccess access;
+  if (!stream->steps.front().run()) return false;
+  // A failure inside the step has emptied the queues.
+  if (stream->steps.empty()) return true;
+  stream->collectives -= stream->steps.front().collective ? 1 : 0;
+  stream->steps.pop_front();
+  return true;
+}
+
+bool collective_under_way() {
+  for (const SimtStream* stream : runtime().streams) {
+    if (stream->collectives > 0) return true;
+  }
+  return false;
+}
+
+// Runs `wanted` until `reached`; what it waits for, and collectives that peers may wait for, run in between.
+template <class Reached> cudaError_t run_until(SimtStream* wanted, const Reached& reached) {
+  while (runtime().failed == cudaSuccess && !reached()) {
+    if (wanted != nullptr && advance(wanted)) continue;
+    bool moved = false;
+    for (SimtStream* stream : runtime().streams) moved |= stream != wanted && advance(stream);
+    if (moved) continue;
+    if (!collective_under_way()) {
+      std::fprintf(stderr, "simt: streams wait for an event that no queued work will record\n");
+      set_failed(cudaErrorLaunchFailure);
+    }
+    sched_yield();
+  }
+  return runtime().failed;
+}
+
+cudaError_t drain(SimtStream* stream) {
+  return run_until(stream, [stream] { return stream->steps.empty(); });
+}
+
+cudaError_t drain_all() {
+  for (SimtStream* stream : runtime().streams) {
+    if (const cudaError_t result = drain(stream); result != cudaSuccess) return result;
+  }
+  return cudaSuccess;
+}
+
+bool is_pinned(const void* pointer, std::size_t bytes) {
+  const auto& pinned = runtime().pinned;
+  auto found = pinned.upper_bound(static_cast<const char*>(pointer));
+  if (found == pinned.begin()) return false;
+  --found;
+  return static_cast<const char*>(pointer) + bytes <= found->first + found->second;
+}
+
+bool good_device_range(const void* pointer, std::size_t bytes) {
+  if (inside_allocation(pointer, bytes)) return true;
+  std::fprintf(stderr, "simt: a copy of %zu bytes is outside every allocation of device memory\n", bytes);
+  return false;
+}
+
+void queue_copy(SimtStream* stream, void* to, const void* from, std::size_t bytes) {
+  enqueue_step(stream, [=] {
+    std::memmove(to, from, bytes);
+    return true;
+  });
+}
+
+}  // namespace
+
+void enqueue_step(cudaStream_t stream, std::function<bool()> step, bool collective) {
+  if (stream == nullptr) std::fprintf(stderr, "simt: work on the default stream, which we never use\n"), std::abort();
+  stream->steps.push_back({std::move(step), collective});
+  stream->collectives += collective ? 1 : 0;
+  while (runtime().eager && advance(stream)) {}
+}
+
+void enqueue(cudaStream_t stream, const Launch& launch) {
+  enqueue_step(stream, [launch] {
+    if (!run_launch(launch)) set_failed(cudaErrorLaunchFailure);
+    return true;
+  });
+}
+
+void set_failed(cudaError_t error) {
+  if (runtime().failed == cudaSuccess) runtime().failed = error;
+}
+
+void reset() {
+  runtime().failed = cudaSuccess;
+  for (SimtStream* stream : runtime().streams) {
+    stream->steps.clear();
+    stream->collectives = 0;
+  }
+  take_reports();
+}
+
+}  // namespace longwave::simt
+
+using namespace longwave::simt;
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice: return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady: return "cudaErrorNotReady";
+    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+  }
+  return "?";
+}
+
+const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error) + 4; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device_count();
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
+  runtime().device = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= device_count()) return cudaErrorInvalidDevice;
+  *properties = {};
+  std::snprintf(properties->name, sizeof properties->name, "emulated GPU %d", device);
+  properties->totalGlobalMem = std::size_t{64} << 30;
+  properties->major = 9;
+  properties->minor = 0;
+  properties->multiProcessorCount = 4;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  *pointer = allocate_device(bytes);
+  return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+cudaError_t cudaFree(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  const cudaError_t result = drain_all();
+  return free_device(pointer) ? result : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  *pointer = std::malloc(bytes > 0 ? bytes : 1);
+  if (*pointer == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(*pointer, 0xff, bytes);
+  runtime().pinned[static_cast<const char*>(*pointer)] = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  if (pointer != nullptr && runtime().pinned.erase(static_cast<const char*>(pointer)) == 0) return cudaErrorInvalidValue;
+  const cudaError_t result = drain_all();
+  std::free(pointer);
+  return result;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0) return runtime().failed;
+  const bool from_device = kind != cudaMemcpyHostToDevice, to_device = kind != cudaMemcpyDeviceToHost;
+  if (from_device != is_device(from) || to_device != is_device(to)) return cudaErrorInvalidValue;
+  if ((from_device && !good_device_range(from, bytes)) || (to_device && !good_device_range(to, bytes))) return cudaErrorInvalidValue;
+  if (!from_device && !is_pinned(from, bytes)) {
+    // The driver has copied pageable memory before it returns.
+    auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+    enqueue_step(stream, [=] {
+      std::memcpy(to, staged->data(), bytes);
+      return true;
+    });
+    return runtime().failed;
+  }
+  queue_copy(stream, to, from, bytes);
+  return !to_device && !is_pinned(to, bytes) ? drain(stream) : runtime().failed;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return runtime().failed;
+  if (!good_device_range(to, bytes)) return cudaErrorInvalidValue;
+  enqueue_step(stream, [=] {
+    std::memset(to, value, bytes);
+    return true;
+  });
+  return runtime().failed;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new SimtStream;
+  runtime().streams.insert(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const cudaError_t result = drain(stream);
+  runtime().streams.erase(stream);
+  delete stream;
+  return result;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return drain(stream); }
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event->done != nullptr) enqueue_step(stream, [done = event->done] { return *done; });
+  return runtime().failed;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new SimtEvent;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->done = std::make_shared<bool>(false);
+  enqueue_step(stream, [done = event->done] {
+    *done = true;
+    return true;
+  });
+  return runtime().failed;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (runtime().failed != cudaSuccess) return runtime().failed;
+  if (event->done == nullptr || *event->done) return cudaSuccess;
+  // Somebody who polls must see progress, as on a device.
+  for (SimtStream* stream : runtime().streams) advance(stream);
+  return runtime().failed != cudaSuccess ? runtime().failed : *event->done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->done == nullptr) return cudaSuccess;
+  return run_until(nullptr, [done = event->done] { return *done; });
+}
