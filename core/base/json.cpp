@@ -30,6 +30,8 @@ Json parse_json(std::string_view text, const std::string& path) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw data_error("{}: not valid JSON at byte {}", path, error.byte);
+  } catch (const Json::out_of_range&) {
+    throw data_error("{}: not valid JSON: a number is too large", path);
   }
 }
 
