@@ -1,0 +1,16 @@
+// Putting a checkpoint, whatever mesh wrote it, into a model and an optimizer on this mesh.
+#pragma once
+
+#include "core/model/transformer.h"
+#include "parallel/checkpoint/reader.h"
+#include "parallel/data_parallel.h"
+
+namespace longwave {
+
+// Everything: masters, moments, frozen coefficients and frequencies. Collective; when any rank fails, all throw SharedError.
+void restore(const CheckpointReader& checkpoint, Transformer& model, Backend& backend, DataParallel& optimizer, Communicator& control);
+
+// The values alone, for a model without an optimizer, rounded to its compute type. Local to this rank.
+void restore_values(const CheckpointReader& checkpoint, Transformer& model, Backend& backend);
+
+}  // namespace longwave

@@ -1,0 +1,71 @@
+#include "parallel/checkpoint/verification.h"
+
+#include <algorithm>
+
+#include "parallel/agreement.h"
+#include "parallel/checkpoint/step_directory.h"
+
+namespace longwave {
+
+std::unique_ptr<CheckpointReader> open_verified(const std::string& folder, Communicator& control) {
+  std::unique_ptr<CheckpointReader> reader;
+  together(control, [&] {
+    reader = std::make_unique<CheckpointReader>(folder);
+    if (control.rank() == 0) reader->check_sizes();
+  });
+  together(control, [&] {
+    const auto ranks = static_cast<std::size_t>(control.size());
+    for (auto file = static_cast<std::size_t>(control.rank()); file < reader->manifest().files.size(); file += ranks) {
+      reader->verify(file);
+    }
+  });
+  return reader;
+}
+
+namespace {
+
+// Rank 0's list of candidates, newest first, on every rank.
+std::vector<std::int64_t> candidates(const std::string& checkpoints, std::int64_t wanted, Communicator& control) {
+  std::vector<std::int64_t> steps;
+  together(control, [&] {
+    if (control.rank() != 0) return;
+    steps = list_steps(checkpoints);
+    std::reverse(steps.begin(), steps.end());
+    if (wanted < 0) return;
+    if (std::find(steps.begin(), steps.end(), wanted) == steps.end()) {
+      throw data_error("{}: there is no step {}; there are {}", checkpoints, wanted, fmt::join(steps, ", "));
+    }
+    steps = {wanted};
+  });
+  std::int64_t count = static_cast<std::int64_t>(steps.size());
+  control.broadcast(&count, 1, Element::i64, 0);
+  steps.resize(static_cast<std::size_t>(count));
+  if (count > 0) control.broadcast(steps.data(), count, Element::i64, 0);
+  return steps;
+}
+
+}  // namespace
+
+FoundCheckpoint find_checkpoint(const std::string& checkpoints, std::int64_t wanted, Communicator& control) {
+  FoundCheckpoint found;
+  const std::vector<std::int64_t> steps = candidates(checkpoints, wanted, control);
+  for (const std::int64_t step : steps) {
+    try {
+      found.reader = open_verified(checkpoints + "/" + step_name(step), control);
+      return found;
+    } catch (const SharedError& error) {
+      // A file that cannot be read today (EIO, ESTALE) may be good tomorrow, but not now.
+      if (wanted >= 0 || (error.code() != ExitCode::data && error.code() != ExitCode::io)) throw;
+      found.skipped.push_back(error.what());
+      found.skipped_steps.push_back(step);
+    }
+  }
+  if (!steps.empty()) {
+    throw SharedError(ExitCode::data, fmt::format("{}: none of the {} checkpoints is good: {}; nothing is started anew in their "
+                                                  "place: restore one, or choose another run.name",
+                                                  checkpoints, steps.size(), fmt::join(found.skipped, "; ")), 0);
+  }
+  return found;
+}
+
+}  // namespace longwave
