@@ -1,11 +1,11 @@
 #include "jobs/train.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <optional>
 
 #include "core/backend/matrix_rate.h"
 #include "core/base/stop_request.h"
+#include "jobs/checkpoint/resume.h"
 #include "jobs/commands.h"
 #include "jobs/job.h"
 #include "jobs/length_evaluation.h"
@@ -14,6 +14,7 @@
 #include "jobs/trainer.h"
 #include "jobs/weights.h"
 #include "parallel/agreement.h"
+#include "parallel/checkpoint/restore.h"
 
 namespace longwave {
 namespace {
@@ -25,6 +26,9 @@ class TrainJob {
       : job_(mpi, control, std::move(config)), progress_(control.rank() == 0), arguments_(arguments), path_(job_.config.run_directory()) {}
 
   ExitCode run(JobTrace& trace) {
+    together(job_.control, [&] {
+      if (job_.first()) check_resume(job_.config);
+    });
     if (already_done()) return ExitCode::done;
     together(job_.control, [&] { prepare(); });
     optimizer_.emplace(job_.model->parameters(), job_.backend(), *job_.mesh,
@@ -32,16 +36,12 @@ class TrainJob {
     const double rate = all_reduce_value(job_.control, measure_matrix_rate(job_.backend(), job_.device.compute), Reduction::sum);
     open_directory(trace);
     describe(rate);
-
-    const bool trained = load_trained();
-    if (!trained) {
-      job_.model->initialise();
-      optimizer_->initialise(job_.config.run.seed);
-      if (directory_) directory_->metrics().truncate_after(0);
-      Trainer trainer(job_, std::move(*sampler_), *optimizer_, *phase_, progress_, rate);
-      if (trainer.run(0) == Trainer::Outcome::stopped) return stop(trainer.step(), trainer.stop_reason());
-      save_weights();
-    }
+    const TrainingState state = begin();
+    RunCheckpoints checkpoints(job_, *optimizer_, *phase_, progress_);
+    checkpoints.resumed_at(state.step);
+    Trainer trainer(job_, std::move(*sampler_), *optimizer_, checkpoints, *phase_, progress_, rate);
+    if (trainer.run(state) == Trainer::Outcome::stopped) return stop(trainer.step(), trainer.stop_reason());
+    save_weights();
     return evaluate();
   }
 
@@ -70,7 +70,6 @@ class TrainJob {
     together(job_.control, [&] {
       if (!job_.first()) return;
       directory_.emplace(path_, job_.config.train.steps, job_.facts(arguments_.command_line));
-      directory_->write_config(to_yaml(job_.config, true));
     });
     trace.run_directory = path_;
     together(job_.control, [&] { phase_.emplace(path_, job_.control.rank(), directory_ ? &*directory_ : nullptr); });
@@ -89,16 +88,25 @@ class TrainJob {
 
   std::string weights_path() const { return path_ + "/weights.safetensors"; }
 
-  // An earlier attempt that was stopped in its evaluation left the final weights.
-  bool load_trained() {
-    std::int64_t trained = 0;
-    if (directory_ && directory_->previous()) {
-      trained = directory_->previous()->step == job_.config.train.steps && std::filesystem::exists(weights_path());
+  // Initial values, or those of the newest good checkpoint.
+  TrainingState begin() {
+    TrainingState state;
+    const auto checkpoint = find_resume(job_.config, directory_ ? &*directory_ : nullptr, *phase_, progress_, job_.control);
+    if (checkpoint) {
+      state = training_state(checkpoint->manifest().facts);
+      restore(*checkpoint, *job_.model, job_.backend(), *optimizer_, job_.control);
+      progress_.say(fmt::format("goes on from {}", checkpoint->folder()));
+      phase_->log().info("resume", {{"checkpoint", checkpoint->folder()}});
+    } else {
+      job_.model->initialise();
+      optimizer_->initialise(job_.config.run.seed);
     }
-    if (all_reduce_value(job_.control, trained, Reduction::max) == 0) return false;
-    together(job_.control, [&] { read_weights(weights_path(), *job_.model, job_.backend()); });
-    progress_.say("trained by an earlier attempt; going on with the evaluation");
-    return true;
+    together(job_.control, [&] {
+      if (!directory_) return;
+      directory_->write_config(to_yaml(job_.config, true));
+      directory_->metrics().truncate_after(state.step);
+    });
+    return state;
   }
 
   ExitCode stop(std::int64_t step, const std::string& reason) {

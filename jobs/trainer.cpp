@@ -17,8 +17,10 @@ constexpr std::int64_t bad_steps_in_a_row = 10;
 
 }  // namespace
 
-Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, Phase& phase, Progress& progress, double rate)
-    : job_(job), sampler_(std::move(sampler)), optimizer_(optimizer), phase_(phase), progress_(progress), rate_(rate) {
+Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoints& checkpoints, Phase& phase, Progress& progress,
+                 double rate)
+    : job_(job), sampler_(std::move(sampler)), optimizer_(optimizer), checkpoints_(checkpoints), phase_(phase), progress_(progress),
+      rate_(rate) {
   const std::int64_t sequences = job.config.train.batch / job.mesh->shape().data;
   const auto count = static_cast<std::size_t>(sequences * job.config.model.context);
   tokens_.resize(count);
@@ -26,15 +28,29 @@ Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, Phase& phas
   weights_.resize(count);
 }
 
-Trainer::Outcome Trainer::run(std::int64_t step) {
+Trainer::Outcome Trainer::run(const TrainingState& state) {
+  step_ = logged_step_ = state.step;
+  updates_ = state.updates;
+  bad_in_a_row_ = state.bad_in_a_row;
+  seconds_ = state.seconds;
+  try {
+    return train();
+  } catch (const SharedError&) {
+    checkpoints_.settle();
+    throw;
+  }
+}
+
+Trainer::Outcome Trainer::train() {
   const Config& config = job_.config;
-  step_ = logged_step_ = step;
-  updates_ = step;
   phase_.enter("train", step_);
   progress_.begin_phase(step_, config.train.steps);
   logged_at_ = Clock::now();
   while (step_ < config.train.steps) {
-    if (stop_wanted()) return Outcome::stopped;
+    if (stop_wanted()) {
+      checkpoints_.save_now(state(), true);
+      return Outcome::stopped;
+    }
     together(job_.control, [&] {
       const StopWatch watch(times_.data);
       load_batch();
@@ -48,12 +64,19 @@ Trainer::Outcome Trainer::run(std::int64_t step) {
     if (step_ % config.logging.every == 0 || last || step_ == 1) log_step(result, learning_rate);
     if (config.evaluate.every > 0 && step_ % config.evaluate.every == 0 && job_.data->has_validation()) log_validation();
   }
+  checkpoints_.save_now(state(), false);
   return Outcome::done;
 }
 
+// A step's boundary: one reduction carries what any rank has to say, and all act on it.
 bool Trainer::stop_wanted() {
-  const std::int64_t signal = all_reduce_value(job_.control, static_cast<std::int64_t>(stop_requested()), Reduction::max);
-  if (signal == 0) return false;
+  std::int64_t said[3] = {stop_requested(), checkpoints_.due(step_), checkpoints_.busy()};
+  job_.control.all_reduce(said, 3, Element::i64, Reduction::max);
+  const std::int64_t signal = said[0];
+  if (signal == 0) {
+    checkpoints_.at_boundary(said[1] != 0, said[2] != 0, state());
+    return false;
+  }
   stop_reason_ = fmt::format("stopped by {} after step {}", signal_name(static_cast<int>(signal)), step_);
   phase_.log().info("signal", {{"message", stop_reason_}});
   return true;

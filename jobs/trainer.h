@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/checkpoint/run_checkpoints.h"
 #include "jobs/job.h"
 #include "jobs/phase.h"
 #include "jobs/progress.h"
@@ -18,11 +19,12 @@ class Trainer {
  public:
   // The model is prepared for training. `rate` is the matrix-product rate of all ranks together (operations a
   // second), against which steps are judged.
-  Trainer(Job& job, Sampler sampler, DataParallel& optimizer, Phase& phase, Progress& progress, double rate);
+  Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoints& checkpoints, Phase& phase, Progress& progress, double rate);
 
   enum class Outcome { done, stopped };
-  // From `step` (updates made) to train.steps. Throws SharedError: bad data, or a bad step under on_bad_step: stop.
-  Outcome run(std::int64_t step);
+  // From `state` to train.steps; either way its last step is on disk. Throws SharedError: bad data, a bad step under
+  // on_bad_step: stop, or a checkpoint that could not be written.
+  Outcome run(const TrainingState& state);
 
   std::int64_t step() const { return step_; }
   const std::string& stop_reason() const { return stop_reason_; }
@@ -42,11 +44,14 @@ class Trainer {
   void update(const StepResult& result);
   void log_step(const StepResult& result, double learning_rate);
   void log_validation();
+  Outcome train();
   bool stop_wanted();
+  TrainingState state() const { return {step_, updates_, bad_in_a_row_, seconds_}; }
 
   Job& job_;
   Sampler sampler_;
   DataParallel& optimizer_;
+  RunCheckpoints& checkpoints_;
   Phase& phase_;
   Progress& progress_;
   double rate_;

@@ -178,7 +178,7 @@ std::vector<Setting> job_settings() {
       number("checkpoint.keep_every", at(&Config::checkpoint, &C::keep_every), {.low = 0, .high = unlimited}, "",
              "checkpoints of every so many steps stay for good; 0: none"),
       boolean("checkpoint.async", at(&Config::checkpoint, &C::async), "written while training goes on"),
-      boolean("checkpoint.verify", at(&Config::checkpoint, &C::verify), "checksums are compared when one is read"),
+      boolean("checkpoint.verify", at(&Config::checkpoint, &C::verify), "what was written is read back and compared before it counts"),
       word("checkpoint.on_error", at(&Config::checkpoint, &C::on_error),
            {{"continue", OnSaveError::proceed}, {"abort", OnSaveError::abort}}, "when a checkpoint cannot be written"),
       number("evaluate.every", at(&Config::evaluate, &E::every), {.low = 0, .high = unlimited}, "",

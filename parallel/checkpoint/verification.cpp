@@ -25,19 +25,14 @@ std::unique_ptr<CheckpointReader> open_verified(const std::string& folder, Commu
 namespace {
 
 // Rank 0's list of candidates, newest first, on every rank.
-std::vector<std::int64_t> candidates(const std::string& checkpoints, std::int64_t wanted, Communicator& control) {
+std::vector<std::int64_t> candidates(const std::string& checkpoints, Communicator& control) {
   std::vector<std::int64_t> steps;
   together(control, [&] {
     if (control.rank() != 0) return;
     steps = list_steps(checkpoints);
     std::reverse(steps.begin(), steps.end());
-    if (wanted < 0) return;
-    if (std::find(steps.begin(), steps.end(), wanted) == steps.end()) {
-      throw data_error("{}: there is no step {}; there are {}", checkpoints, wanted, fmt::join(steps, ", "));
-    }
-    steps = {wanted};
   });
-  std::int64_t count = static_cast<std::int64_t>(steps.size());
+  auto count = static_cast<std::int64_t>(steps.size());
   control.broadcast(&count, 1, Element::i64, 0);
   steps.resize(static_cast<std::size_t>(count));
   if (count > 0) control.broadcast(steps.data(), count, Element::i64, 0);
@@ -46,16 +41,16 @@ std::vector<std::int64_t> candidates(const std::string& checkpoints, std::int64_
 
 }  // namespace
 
-FoundCheckpoint find_checkpoint(const std::string& checkpoints, std::int64_t wanted, Communicator& control) {
+FoundCheckpoint find_checkpoint(const std::string& checkpoints, Communicator& control) {
   FoundCheckpoint found;
-  const std::vector<std::int64_t> steps = candidates(checkpoints, wanted, control);
+  const std::vector<std::int64_t> steps = candidates(checkpoints, control);
   for (const std::int64_t step : steps) {
     try {
       found.reader = open_verified(checkpoints + "/" + step_name(step), control);
       return found;
     } catch (const SharedError& error) {
       // A file that cannot be read today (EIO, ESTALE) may be good tomorrow, but not now.
-      if (wanted >= 0 || (error.code() != ExitCode::data && error.code() != ExitCode::io)) throw;
+      if (error.code() != ExitCode::data && error.code() != ExitCode::io) throw;
       found.skipped.push_back(error.what());
       found.skipped_steps.push_back(step);
     }

@@ -22,8 +22,7 @@ struct FoundCheckpoint {
 };
 
 // The newest step in a checkpoints folder with nothing wrong. Collective. When there are steps but every one is bad, all throw
-// a data_error that names what is wrong: nothing is started anew in their place. `wanted` asks for that step and no other
-// (-1: the newest).
-FoundCheckpoint find_checkpoint(const std::string& checkpoints, std::int64_t wanted, Communicator& control);
+// a data_error that names what is wrong: nothing is started anew in their place.
+FoundCheckpoint find_checkpoint(const std::string& checkpoints, Communicator& control);
 
 }  // namespace longwave

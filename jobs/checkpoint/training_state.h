@@ -1,0 +1,20 @@
+// What the training loop carries from step to step beside the tensors: saved in a checkpoint's manifest under "training".
+#pragma once
+
+#include <cstdint>
+
+#include "parallel/checkpoint/manifest.h"
+
+namespace longwave {
+
+struct TrainingState {
+  std::int64_t step = 0;          // steps made, skipped ones too
+  std::int64_t updates = 0;       // steps that were not skipped: the exponent in Adam's bias correction
+  std::int64_t bad_in_a_row = 0;  // skipped ones up to now
+  double seconds = 0;             // of training, over all attempts
+};
+
+Json to_json(const TrainingState& state);
+TrainingState training_state(const CheckpointFacts& facts);  // data_error where a counter is missing
+
+}  // namespace longwave
