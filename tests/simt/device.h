@@ -67,6 +67,7 @@ struct Bf16 {
 };
 
 inline float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 inline float to_float(Bf16 value) { return float_of_bits(static_cast<std::uint32_t>(value.bits) << 16); }
 inline Bf16 to_bf16(float value) { return {simt::round_to_bf16(value)}; }
 inline std::uint32_t pack_bf16(float low, float high) {

@@ -75,6 +75,7 @@ struct Bf16 {
 LONGWAVE_DEVICE float to_float(Bf16 value) { return __uint_as_float(static_cast<std::uint32_t>(value.bits) << 16); }
 LONGWAVE_DEVICE Bf16 to_bf16(float value) { return {__bfloat16_as_ushort(__float2bfloat16_rn(value))}; }
 LONGWAVE_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
+LONGWAVE_DEVICE std::uint32_t bits_of(float value) { return __float_as_uint(value); }
 // Two bf16 in a word, `low` in the lower half.
 LONGWAVE_DEVICE std::uint32_t pack_bf16(float low, float high) {
   std::uint32_t word;

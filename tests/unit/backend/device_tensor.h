@@ -16,8 +16,11 @@ namespace longwave {
 
 using Values = std::vector<double>;
 
+// The device whose tests these are: each executable that is built from them defines it.
+std::unique_ptr<Backend> make_backend_under_test();
+
 inline Backend& backend_under_test() {
-  static const std::unique_ptr<Backend> backend = make_cpu_backend();
+  static const std::unique_ptr<Backend> backend = make_backend_under_test();
   return *backend;
 }
 
