@@ -10,17 +10,10 @@
 #include "parallel/agreement.h"
 
 namespace longwave {
-namespace {
-
-// So many bad steps in a row are not an accident of the data; going on would only burn the allocation.
-constexpr std::int64_t bad_steps_in_a_row = 10;
-
-}  // namespace
-
 Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoints& checkpoints, Phase& phase, Progress& progress,
                  double rate)
     : job_(job), sampler_(std::move(sampler)), optimizer_(optimizer), checkpoints_(checkpoints), phase_(phase), progress_(progress),
-      rate_(rate) {
+      rate_(rate), guard_(job.config.train.spike) {
   const std::int64_t sequences = job.config.train.batch / job.mesh->shape().data;
   const auto count = static_cast<std::size_t>(sequences * job.config.model.context);
   tokens_.resize(count);
@@ -31,7 +24,7 @@ Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoi
 Trainer::Outcome Trainer::run(const TrainingState& state) {
   step_ = logged_step_ = state.step;
   updates_ = state.updates;
-  bad_in_a_row_ = state.bad_in_a_row;
+  guard_.resume(state.guard);
   seconds_ = state.seconds;
   try {
     return train();
@@ -112,23 +105,18 @@ StepResult Trainer::compute_gradients() {
 }
 
 bool Trainer::accept(const StepResult& result) {
-  if (result.finite) {
-    bad_in_a_row_ = 0;
-    return true;
-  }
-  ++bad_in_a_row_;
-  const std::string message = fmt::format("step {}: loss or gradient is not finite (loss {}, gradient norm {})", step_ + 1, result.loss,
-                                          result.grad_norm);
+  const std::string wrong = guard_.judge(result);
+  if (wrong.empty()) return true;
+  const std::string message = fmt::format("step {}: {}", step_ + 1, wrong);
   phase_.log().warning("bad_step", {{"message", message}});
-  progress_.say(message + (job_.config.train.on_bad_step == OnBadStep::skip ? "; the update is skipped" : ""));
-  // Decided from reduced values, so every rank throws or none.
   if (job_.config.train.on_bad_step == OnBadStep::stop) {
     throw SharedError(ExitCode::bad_step, message + "; train.on_bad_step is stop", 0);
   }
-  if (bad_in_a_row_ == bad_steps_in_a_row) {
+  if (guard_.hopeless()) {
     throw SharedError(ExitCode::bad_step, fmt::format("{}, the {}th in a row; lower optimizer.learning_rate or look at the data", message,
-                                                      bad_in_a_row_), 0);
+                                                      StepGuard::most_in_a_row), 0);
   }
+  progress_.say(message + "; the update is skipped");
   return false;
 }
 

@@ -11,6 +11,7 @@
 #include "jobs/job.h"
 #include "jobs/phase.h"
 #include "jobs/progress.h"
+#include "jobs/step_guard.h"
 #include "parallel/data_parallel.h"
 
 namespace longwave {
@@ -46,7 +47,7 @@ class Trainer {
   void log_validation();
   Outcome train();
   bool stop_wanted();
-  TrainingState state() const { return {step_, updates_, bad_in_a_row_, seconds_}; }
+  TrainingState state() const { return {step_, updates_, guard_.state(), seconds_}; }
 
   Job& job_;
   Sampler sampler_;
@@ -57,7 +58,7 @@ class Trainer {
   double rate_;
   std::int64_t step_ = 0;
   std::int64_t updates_ = 0;       // steps that were not skipped
-  std::int64_t bad_in_a_row_ = 0;
+  StepGuard guard_;
   std::string stop_reason_;
 
   std::vector<std::int32_t> tokens_, targets_;  // [sequences of this rank a step, context]

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "jobs/step_guard.h"
 #include "parallel/checkpoint/manifest.h"
 
 namespace longwave {
@@ -10,7 +11,7 @@ namespace longwave {
 struct TrainingState {
   std::int64_t step = 0;          // steps made, skipped ones too
   std::int64_t updates = 0;       // steps that were not skipped: the exponent in Adam's bias correction
-  std::int64_t bad_in_a_row = 0;  // skipped ones up to now
+  GuardState guard;               // what bad steps are told by
   double seconds = 0;             // of training, over all attempts
 };
 

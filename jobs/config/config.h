@@ -46,6 +46,7 @@ struct TrainConfig {
   std::int64_t batch = 0;        // sequences a step, over all ranks
   std::int64_t micro_batch = 0;  // sequences a rank at a time; 0: batch / data ranks
   OnBadStep on_bad_step = OnBadStep::skip;
+  double spike = 20;  // gradient norm over its running average that makes a bad step; 0: off
 };
 
 struct ParallelConfig {

@@ -132,6 +132,8 @@ std::vector<Setting> train_settings() {
              "", "sequences a rank at a time; auto is batch / data ranks"),
       word("train.on_bad_step", at(&Config::train, &T::on_bad_step), {{"skip", OnBadStep::skip}, {"stop", OnBadStep::stop}},
            "when loss or gradient is not finite, or spikes: leave the step out, or end with exit code 76"),
+      number("train.spike", at(&Config::train, &T::spike), {.low = 0, .high = 1e6}, "",
+             "a gradient norm above so many times its running average is a spike; 0: none is"),
       number("optimizer.learning_rate", at(&Config::optimizer, &O::learning_rate), {.low = 0, .high = 100, .above_low = true},
              "", "AdamW's, at its peak"),
       betas(),
