@@ -29,6 +29,7 @@ void add_evaluate_command(CLI::App& app, Command& command);
 void add_generate_command(CLI::App& app, Command& command);
 void add_plan_command(CLI::App& app, Command& command);
 void add_prepare_command(CLI::App& app, Command& command);
+void add_checkpoint_command(CLI::App& app, Command& command);
 void add_keys_command(CLI::App& app, Command& command);
 void add_report_command(CLI::App& app, Command& command);
 

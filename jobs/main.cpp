@@ -35,6 +35,7 @@ int parse_and_run(int argc, char** argv) {
   add_evaluate_command(app, command);
   add_report_command(app, command);
   add_generate_command(app, command);
+  add_checkpoint_command(app, command);
   add_keys_command(app, command);
   try {
     app.parse(argc, argv);

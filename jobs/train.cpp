@@ -5,6 +5,7 @@
 
 #include "core/backend/matrix_rate.h"
 #include "core/base/stop_request.h"
+#include "jobs/checkpoint/initial_weights.h"
 #include "jobs/checkpoint/resume.h"
 #include "jobs/commands.h"
 #include "jobs/job.h"
@@ -15,6 +16,7 @@
 #include "jobs/weights.h"
 #include "parallel/agreement.h"
 #include "parallel/checkpoint/restore.h"
+#include "parallel/checkpoint/step_directory.h"
 
 namespace longwave {
 namespace {
@@ -63,6 +65,8 @@ class TrainJob {
   void prepare() {
     const Config& config = job_.config;
     sampler_ = job_.data->make_sampler(config.model.context, config.run.seed, config.evaluate.passkey.train_fraction);
+    const bool starts_anew = list_steps(checkpoints_folder(path_)).empty();
+    if (job_.first() && starts_anew && !config.run.init_from.empty()) check_initial_weights(config.run.init_from, *job_.model);
     job_.model->prepare_training(config.train.micro_batch, config.model.context);
   }
 
@@ -100,6 +104,9 @@ class TrainJob {
     } else {
       job_.model->initialise();
       optimizer_->initialise(job_.config.run.seed);
+      if (!job_.config.run.init_from.empty()) {
+        progress_.say("weights from " + load_initial_weights(job_.config.run.init_from, job_, *optimizer_));
+      }
     }
     together(job_.control, [&] {
       if (!directory_) return;

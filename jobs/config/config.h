@@ -27,6 +27,7 @@ struct RunConfig {
   DeviceChoice device = DeviceChoice::automatic;
   Precision precision = Precision::automatic;
   Resume resume = Resume::automatic;
+  std::string init_from;  // run, checkpoint, safetensors file or Hugging Face folder with the initial weights; empty: drawn
 };
 
 struct DataSource {

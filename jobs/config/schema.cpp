@@ -66,6 +66,12 @@ std::vector<Setting> run_settings() {
     }
     config.run.name = word;
   };
+  Setting init_from = text("run.init_from", at(&Config::run, &R::init_from), "none, or a path", "none",
+                           "initial weights: a run, a checkpoint, a safetensors file or a Hugging Face Llama folder; positions start anew");
+  init_from.set = [](Config& config, const Value& value) { config.run.init_from = value.text() == "none" ? "" : value.text(); };
+  init_from.get = [](const Config& config) {
+    return config.run.init_from.empty() ? std::string("none") : written_text(config.run.init_from);
+  };
   return {
       name,
       text("run.dir", at(&Config::run, &R::dir), "a folder", "", "where run directories are made"),
@@ -79,6 +85,7 @@ std::vector<Setting> run_settings() {
       word("run.resume", at(&Config::run, &R::resume),
            {{"auto", Resume::automatic}, {"required", Resume::required}, {"never", Resume::never}},
            "an existing run directory is continued, must be there, or must not hold steps"),
+      init_from,
   };
 }
 

@@ -18,7 +18,7 @@ std::vector<T> read_run(const CheckpointReader& checkpoint, const std::string& n
   return values;
 }
 
-void restore_value(const CheckpointReader& checkpoint, ParameterStore& store, Backend& backend, std::size_t index) {
+void restore_frozen(const CheckpointReader& checkpoint, ParameterStore& store, Backend& backend, std::size_t index) {
   const Parameter& parameter = store[index];
   if (parameter.dtype == DType::f64) {
     backend.copy_from_host(store.value(index), read_run<double>(checkpoint, parameter.name, parameter, 0, parameter.count()).data());
@@ -43,18 +43,11 @@ void restore(const CheckpointReader& checkpoint, Transformer& model, Backend& ba
     ParameterStore& store = model.parameters();
     for (const OwnedSlice& slice : optimizer.owned_slices()) restore_slice(checkpoint, store[slice.parameter], slice, backend);
     for (std::size_t index = 0; index < store.parameters().size(); ++index) {
-      if (store[index].frozen) restore_value(checkpoint, store, backend, index);
+      if (store[index].frozen) restore_frozen(checkpoint, store, backend, index);
     }
     backend.synchronize();
   });
   optimizer.values_from_masters();
-  model.parameters_loaded();
-}
-
-void restore_values(const CheckpointReader& checkpoint, Transformer& model, Backend& backend) {
-  ParameterStore& store = model.parameters();
-  for (std::size_t index = 0; index < store.parameters().size(); ++index) restore_value(checkpoint, store, backend, index);
-  backend.synchronize();
   model.parameters_loaded();
 }
 

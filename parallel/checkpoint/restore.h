@@ -10,7 +10,4 @@ namespace longwave {
 // Everything: masters, moments, frozen coefficients and frequencies. Collective; when any rank fails, all throw SharedError.
 void restore(const CheckpointReader& checkpoint, Transformer& model, Backend& backend, DataParallel& optimizer, Communicator& control);
 
-// The values alone, for a model without an optimizer, rounded to its compute type. Local to this rank.
-void restore_values(const CheckpointReader& checkpoint, Transformer& model, Backend& backend);
-
 }  // namespace longwave
