@@ -112,6 +112,7 @@ class TrainJob {
       if (!directory_) return;
       directory_->write_config(to_yaml(job_.config, true));
       directory_->metrics().truncate_after(state.step);
+      if (job_.config.logging.tensorboard) directory_->metrics().mirror_to_tensorboard(path_, directory_->attempt());
     });
     return state;
   }

@@ -16,6 +16,7 @@ MetricsLog::MetricsLog(const std::string& run_directory) : lines_(metrics_path(r
 void MetricsLog::append(const Json& line) {
   LONGWAVE_CHECK(line.contains("step") && line["step"].is_number_integer());
   lines_.append(line);
+  if (tensorboard_) tensorboard_->append(line);
 }
 
 void MetricsLog::truncate_after(std::int64_t step) {

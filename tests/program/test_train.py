@@ -27,6 +27,51 @@ def read_safetensors(path):
     return tensors
 
 
+def read_fields(data):
+    """Protocol buffer fields of one message, in order, as (number, value)."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        kind = tag & 7
+        if kind == 0:
+            yield tag >> 3, varint()
+            continue
+        size = {1: 8, 5: 4}[kind] if kind != 2 else varint()
+        yield tag >> 3, data[at:at + size]
+        at += size
+
+
+def read_events(path):
+    """(step, {tag: value}) of every event of a TensorBoard file."""
+    raw, at, events = pathlib.Path(path).read_bytes(), 0, []
+    while at < len(raw):
+        (size,) = struct.unpack_from("<Q", raw, at)
+        fields = list(read_fields(raw[at + 12:at + 12 + size]))
+        step, values = 0, {}
+        for number, value in fields:
+            if number == 2:
+                step = value
+            if number == 5:
+                for _, scalar in read_fields(value):
+                    parts = dict(read_fields(scalar))
+                    values[parts[1].decode()] = struct.unpack("<f", parts[2])[0]
+        events.append((step, values))
+        at += 12 + size + 4
+    return events
+
+
 class RunDirectory(ProgramTest):
     def test_has_everything_a_reader_needs(self):
         self.train(ranks=2)
@@ -75,6 +120,18 @@ class RunDirectory(ProgramTest):
         self.assertEqual([line["loss"] for line in self.metrics()], [line["loss"] for line in self.metrics("again")])
         self.assertEqual((self.run_directory() / "weights.safetensors").read_bytes(),
                          (self.run_directory("again") / "weights.safetensors").read_bytes())
+
+
+    def test_tensorboard_files_hold_the_metrics(self):
+        self.train("logging.tensorboard=true")
+        (path,) = (self.run_directory() / "tensorboard").iterdir()
+        events = read_events(path)
+        self.assertEqual(events[0][1], {})
+        scalars = [(step, values) for step, values in events if "loss" in values]
+        self.assertEqual([step for step, _ in scalars], list(range(1, 9)))
+        for (_, values), line in zip(scalars, self.metrics(), strict=True):
+            self.assertAlmostEqual(values["loss"], line["loss"], places=5)
+            self.assertAlmostEqual(values["learning_rate"], line["learning_rate"], places=7)
 
 
 class Ranks(ProgramTest):
