@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/backend/profile/profiling_backend.h"
+
 namespace longwave {
 namespace {
 
@@ -34,6 +36,11 @@ ChosenDevice choose_device(Config& config, int local_ranks) {
   }
   const bool use_bf16 = config.run.precision != Precision::fp32 && info.has_bf16;
   chosen.compute = use_bf16 ? DType::bf16 : DType::f32;
+  if (config.logging.profile) {
+    auto profiling = std::make_unique<ProfilingBackend>(std::move(chosen.backend));
+    chosen.profile = &profiling->profile();
+    chosen.backend = std::move(profiling);
+  }
   chosen.note = fmt::format("cpu, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
   config.run.device = DeviceChoice::cpu;
   config.run.precision = use_bf16 ? Precision::bf16 : Precision::fp32;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/backend/backend.h"
+#include "core/backend/profile/profile.h"
 #include "jobs/config/config.h"
 
 namespace longwave {
@@ -13,6 +14,7 @@ struct ChosenDevice {
   std::unique_ptr<Backend> backend;
   DType compute = DType::f32;
   std::string note;  // why, in one line for the log
+  Profile* profile = nullptr;  // the backend's, with logging.profile
 };
 
 // Resolves run.device and run.precision and writes what was chosen back to `config`. `local_ranks` share this node; without

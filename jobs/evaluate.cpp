@@ -6,6 +6,7 @@
 #include "core/base/stop_request.h"
 #include "jobs/commands.h"
 #include "jobs/length_evaluation.h"
+#include "jobs/profile.h"
 #include "jobs/run_ranks.h"
 #include "jobs/weights.h"
 #include "parallel/agreement.h"
@@ -34,7 +35,9 @@ ExitCode evaluate_run(MpiEnvironment& mpi, Communicator& control, const Evaluate
   together(control, [&] { read_weights(arguments.run + "/weights.safetensors", *job.model, job.backend()); });
 
   Progress progress(job.first());
+  JobProfile profile(job);
   const LengthEvaluation evaluation = evaluate_lengths(job, progress, {});
+  profile.print("evaluation", progress);
   const std::string output = arguments.output.empty() ? arguments.run + "/eval" : arguments.output;
   together(control, [&] {
     if (job.first()) write_length_evaluation(output, job.config.model.context, evaluation);

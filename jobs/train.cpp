@@ -10,6 +10,7 @@
 #include "jobs/commands.h"
 #include "jobs/job.h"
 #include "jobs/length_evaluation.h"
+#include "jobs/profile.h"
 #include "jobs/report/report.h"
 #include "jobs/run_ranks.h"
 #include "jobs/trainer.h"
@@ -42,9 +43,12 @@ class TrainJob {
     RunCheckpoints checkpoints(job_, *optimizer_, *phase_, progress_);
     checkpoints.resumed_at(state.step);
     Trainer trainer(job_, std::move(*sampler_), *optimizer_, checkpoints, *phase_, progress_, rate);
-    if (trainer.run(state) == Trainer::Outcome::stopped) return stop(trainer.step(), trainer.stop_reason());
+    JobProfile profile(job_);
+    const Trainer::Outcome outcome = trainer.run(state);
+    profile.print("training", progress_);
+    if (outcome == Trainer::Outcome::stopped) return stop(trainer.step(), trainer.stop_reason());
     save_weights();
-    return evaluate();
+    return evaluate(profile);
   }
 
   const std::string& path() const { return path_; }
@@ -132,7 +136,7 @@ class TrainJob {
     phase_->log().info("save", {{"file", "weights.safetensors"}});
   }
 
-  ExitCode evaluate() {
+  ExitCode evaluate(JobProfile& profile) {
     const std::int64_t steps = job_.config.train.steps;
     phase_->enter("evaluate", steps);
     LengthEvaluation evaluation;
@@ -146,6 +150,7 @@ class TrainJob {
       if (directory_) write_length_evaluation(path_ + "/eval", job_.config.model.context, evaluation);
     });
     phase_->log().info("evaluate", {{"message", "done"}});
+    profile.print("evaluation", progress_);
     for (const std::string& note : evaluation.notes) progress_.say(note);
     progress_.say(longwave::describe(evaluation, job_.config.model.context));
     if (directory_) directory_->finish(RunState::done, steps, ExitCode::done);

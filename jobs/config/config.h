@@ -84,6 +84,7 @@ struct EvaluateConfig {
 struct LoggingConfig {
   std::int64_t every = 10;
   bool tensorboard = false;
+  bool profile = false;
 };
 
 struct WatchdogConfig {  // seconds; 0: auto

@@ -207,6 +207,8 @@ std::vector<Setting> job_settings() {
       number("logging.every", at(&Config::logging, &L::every), {.low = 1, .high = unlimited}, "",
              "steps between lines of metrics.jsonl"),
       boolean("logging.tensorboard", at(&Config::logging, &L::tensorboard), "event files as well"),
+      boolean("logging.profile", at(&Config::logging, &L::profile),
+              "a table of operations at the end: seconds, calls, rate, fraction of the floor"),
       number("watchdog.start", at(&Config::watchdog, &W::start), seconds, "", "seconds that starting may take"),
       number("watchdog.step", at(&Config::watchdog, &W::step), automatic_seconds, "",
              "seconds a step may take; auto is 20 times the slowest so far, at least 60"),
