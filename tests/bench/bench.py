@@ -1,0 +1,166 @@
+"""Runs our program and PyTorch in turns on the same models and prints one table. Started by run.sh."""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+QUICKSTART = dict(layers=4, width=256, heads=4, hidden=640, vocabulary=257, context=256)
+CASES = {
+    # name: model, sequences a step over all ranks, length measured, evaluation only
+    "quickstart": (QUICKSTART, 32, 256, False),
+    "60m": (dict(layers=8, width=512, heads=8, hidden=2048, vocabulary=50280, context=512), 8, 512, False),
+    # GPT-2's sizes; a SwiGLU of 2048 has the parameters of its 3072-wide MLP
+    "124m": (dict(layers=12, width=768, heads=12, hidden=2048, vocabulary=50257, context=1024, tied=True), 4, 1024, False),
+    "evaluate-16x": (QUICKSTART, 2, 4096, True),
+}
+LAYOUTS = {"1x2": (1, 2), "2x1": (2, 1)}  # ranks, threads a rank
+
+
+def operations_per_token(model, length, evaluate):
+    """Products, and attention's pairs j <= i; a multiply and an add are two; the backward is twice the forward."""
+    width, hidden = model["width"], model["hidden"]
+    layer = 2 * width * (4 * width + 3 * hidden) + 4 * width * (length + 1) / 2
+    forward = model["layers"] * layer + 2 * width * model["vocabulary"]
+    return forward if evaluate else 3 * forward
+
+
+class Worker:
+    """A program that measures one round whenever it is asked to; see worker.cpp."""
+
+    def __init__(self, command, processes, threads, environment):
+        self.folder = tempfile.mkdtemp(prefix="longwave-bench-")
+        self.round = 0
+        self.command = command
+        command = command + ["--control", self.folder]
+        self.processes = []
+        for rank in range(processes):
+            env = dict(os.environ, OMP_NUM_THREADS=str(threads), RANK=str(rank), WORLD_SIZE=str(processes), **environment)
+            # A failing program's messages are all there is to go by; the first one's lines are read.
+            out = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
+            self.processes.append(subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.PIPE, text=True))
+        self.steps, self.rate = (float(word) for word in self.read("ready"))
+
+    def read(self, word):
+        for line in self.processes[0].stdout:
+            if line.startswith(word + " "):
+                return line.split()[1:]
+        self.processes[0].wait()
+        sys.exit(f"{' '.join(self.command)}\nended before it was ready:\n{self.processes[0].stderr.read()[-3000:]}")
+
+    def measure(self):
+        """(seconds, processor seconds) of a step"""
+        open(f"{self.folder}/go-{self.round}", "w").close()
+        self.round += 1
+        return tuple(float(word) for word in self.read("round"))
+
+    def stop(self):
+        open(f"{self.folder}/stop", "w").close()
+        for process in self.processes:
+            process.communicate()
+        shutil.rmtree(self.folder)
+
+
+def model_arguments(case, position):
+    model, batch, length, evaluate = CASES[case]
+    words = [f"--{key}={value}" for key, value in model.items() if key != "tied"] + ["--tied"] * model.get("tied", False)
+    words += [f"--batch={batch}", f"--length={length}", f"--position={position}"] + ["--evaluate"] * evaluate
+    return words
+
+
+def start_ours(options, case, layout, position):
+    ranks, threads = LAYOUTS[layout]
+    launcher = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks > 1 else []
+    command = launcher + [options.worker] + model_arguments(case, position)
+    return Worker(command + [f"--seconds={options.seconds}"] + ["--fp32"] * options.fp32, 1, threads, {})
+
+
+def start_torch(options, case, layout, compiled):
+    ranks, threads = LAYOUTS[layout]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [options.python, f"{HERE}/torch_worker.py"] + model_arguments(case, "fope")
+    command += [f"--seconds={options.seconds}"] + ["--compile"] * compiled + ["--fp32"] * options.fp32
+    return Worker(command, ranks, threads, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+
+
+def measure(options, case, layout):
+    """Rows of one case and layout: the programs take turns, so that a slow moment of the machine is shared."""
+    model, batch, length, evaluate = CASES[case]
+    workers = {"fope": start_ours(options, case, layout, "fope")}
+    if case == "quickstart":
+        workers["rope"] = start_ours(options, case, layout, "rope")
+    if options.python:
+        workers["eager"] = start_torch(options, case, layout, False)
+        workers["compile"] = start_torch(options, case, layout, True)
+    rounds = {name: [] for name in workers}
+    for turn in range(options.rounds):
+        order = list(workers) if turn % 2 == 0 else list(reversed(workers))
+        for name in order:
+            rounds[name].append(workers[name].measure())
+    rate = workers["fope"].rate
+    for worker in workers.values():
+        worker.stop()
+    speed = {name: batch * length / statistics.median(seconds for seconds, _ in runs) for name, runs in rounds.items()}
+    share = {name: statistics.median(own / seconds for seconds, own in runs) for name, runs in rounds.items()}
+    row = {"case": case, "layout": layout, "ours": speed["fope"], "peer": None, "ratio": None,
+           "fraction_of_rate": speed["fope"] * operations_per_token(model, length, evaluate) / rate}
+    if options.python:
+        best = "eager" if speed["eager"] > speed["compile"] else "compile"
+        row.update(peer=speed[best], ratio=speed["fope"] / speed[best], peer_mode=best,
+                   eager=speed["eager"], compile=speed["compile"])
+    row.update(rate=rate, processors=share["fope"] / LAYOUTS[layout][1])
+    rows = [row]
+    if case == "quickstart":
+        # Rounds next to each other, so that the pairs see the same machine.
+        ratio = statistics.median(rope / fope for (fope, _), (rope, _) in zip(rounds["fope"], rounds["rope"]))
+        rows.append({"case": "fope-over-rope", "layout": layout, "ours": speed["fope"], "peer": speed["rope"], "ratio": ratio,
+                     "fraction_of_rate": row["fraction_of_rate"], "rate": rate, "processors": row["processors"]})
+    return rows
+
+
+def show(rows):
+    print(f"\n{'case':<16}{'layout':<8}{'tokens/s':>10}{'peer':>10}  {'best of peer':<13}{'ratio':>6}{'of rate':>9}{'TFLOP/s':>9}"
+          f"{'processors':>12}")
+    for row in rows:
+        peer = f"{row['peer']:>10.0f}" if row["peer"] else f"{'-':>10}"
+        ratio = f"{row['ratio']:>6.2f}" if row["ratio"] else f"{'-':>6}"
+        mode = "rope" if row["case"] == "fope-over-rope" else row.get("peer_mode", "-")
+        print(f"{row['case']:<16}{row['layout']:<8}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}{row['fraction_of_rate']:>9.2f}"
+              f"{row['rate'] / 1e12:>9.2f}{row['processors']:>12.2f}")
+    print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of oneDNN's\n"
+          "[1024, 1024] product, measured beside it (TFLOP/s). processors: share of its processors that our program got; below\n"
+          "0.95 something else was running and the figures are not worth keeping.")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="run.sh")
+    parser.add_argument("--worker", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--python", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--json", default="", metavar="FILE", help="write the rows there")
+    parser.add_argument("--cases", default=",".join(CASES), help=f"default: {','.join(CASES)}")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS), help="ranks x threads; default: 1x2,2x1")
+    parser.add_argument("--rounds", type=int, default=5, help="of each program; default 5")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a round, at least one step; default 1")
+    parser.add_argument("--fp32", action="store_true", help="both programs in fp32 instead of bf16")
+    options = parser.parse_args()
+    rows = []
+    for case in options.cases.split(","):
+        for layout in options.layouts.split(","):
+            print(f"measuring {case} on {layout}", file=sys.stderr, flush=True)
+            rows += measure(options, case, layout)
+            if options.json:
+                with open(options.json, "w") as file:
+                    json.dump(rows, file, indent=1)
+    show(rows)
+
+
+main()
