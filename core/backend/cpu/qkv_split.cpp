@@ -83,9 +83,12 @@ void qkv_split_forward_cpu(Tensor qkv, AttentionShape shape, const PositionTable
   LONGWAVE_CHECK(qkv.dtype == q.dtype && qkv.count() == qkv_count(shape));
   operands.qkv = qkv.data;
   const auto kernel = q.dtype == DType::f32 ? qkv_split_kernels().forward_f32 : qkv_split_kernels().forward_bf16;
+  constexpr std::int64_t span = 64;
+  const std::int64_t spans = (shape.length + span - 1) / span;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t row = 0; row < shape.batch * shape.length; ++row) {
-    kernel(operands, {row / shape.length, row % shape.length});
+  for (std::int64_t unit = 0; unit < shape.batch * spans; ++unit) {
+    const std::int64_t begin = unit % spans * span;
+    kernel(operands, {unit / spans, begin, std::min(begin + span, shape.length)});
   }
 }
 
@@ -116,13 +119,13 @@ void qkv_split_backward_cpu(Tensor dq, Tensor dk, Tensor dv, Tensor qkv, Attenti
   thread_local std::vector<float> chunk_sums(static_cast<std::size_t>(max_chunks * chunk_floats));
   float* const sums = chunk_sums.data();
   if (norms) std::fill(chunk_sums.begin(), chunk_sums.end(), 0.0f);
-  const std::int64_t chunks = std::min(max_chunks, shape.length);
+  const std::int64_t chunks = std::clamp<std::int64_t>(shape.length / 16, 1, max_chunks);
 #pragma omp parallel for schedule(static)
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     float* const query_sum = sums + chunk * chunk_floats;
     const std::int64_t begin = chunk * shape.length / chunks, end = (chunk + 1) * shape.length / chunks;
     for (std::int64_t sequence = 0; sequence < shape.batch; ++sequence) {
-      for (std::int64_t t = begin; t < end; ++t) kernel(operands, {sequence, t}, {query_sum, query_sum + qkv_max_head_dim});
+      kernel(operands, {sequence, begin, end}, {query_sum, query_sum + qkv_max_head_dim});
     }
   }
   if (!norms) return;

@@ -1,4 +1,4 @@
-// The arithmetic of the QKV split for one token, per instruction set; qkv_split.cpp spreads tokens over threads.
+// The arithmetic of the QKV split for a span of tokens, per instruction set; qkv_split.cpp spreads spans over threads.
 #pragma once
 
 #include "core/backend/cpu/isa.h"
@@ -37,9 +37,11 @@ struct QkvOperands {
   float* rstd = nullptr;  // [B, H + G, T]
 };
 
-struct QkvToken {
+// Positions [begin, end) of a sequence, all heads.
+struct QkvSpan {
   std::int64_t sequence = 0;
-  std::int64_t position = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
 };
 
 // Sums of a thread's tokens, [D] each.
@@ -49,10 +51,10 @@ struct QkvGainSums {
 };
 
 struct QkvSplitKernels {
-  void (*forward_f32)(const QkvOperands&, QkvToken);
-  void (*forward_bf16)(const QkvOperands&, QkvToken);
-  void (*backward_f32)(const QkvOperands&, QkvToken, QkvGainSums);
-  void (*backward_bf16)(const QkvOperands&, QkvToken, QkvGainSums);
+  void (*forward_f32)(const QkvOperands&, QkvSpan);
+  void (*forward_bf16)(const QkvOperands&, QkvSpan);
+  void (*backward_f32)(const QkvOperands&, QkvSpan, QkvGainSums);
+  void (*backward_bf16)(const QkvOperands&, QkvSpan, QkvGainSums);
 };
 
 LONGWAVE_DECLARE_KERNELS(QkvSplitKernels, qkv_split_kernels)

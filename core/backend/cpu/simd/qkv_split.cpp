@@ -43,20 +43,22 @@ struct Turn {
   alignas(64) float sine[max_half];
 };
 
+// Entries j .. j + lanes of a table's row of `columns`, the constant pairs behind them.
+inline Vec table_part(const float* row, int j, int columns, float tail) {
+  if (j >= columns) return broadcast(tail);
+  return columns - j >= lanes ? load(row + j) : load_first(row + j, columns - j, tail);
+}
+
+// Whole vectors, for what is stored in parts is slow to load as a vector.
 void read_turn(const QkvOperands& operands, std::int64_t kv_head, std::int64_t position, Turn& turn) {
   const int half = static_cast<int>(operands.head_dim / 2);
   const int columns = static_cast<int>(operands.columns);
   const std::int64_t table_head = operands.table_heads == 1 ? 0 : kv_head;
   const std::int64_t row = (table_head * operands.positions + position) * operands.columns;
-  for (int j = 0; j < columns; ++j) {
-    turn.cosine[j] = operands.cosine[row + j];
-    turn.sine[j] = operands.sine[row + j];
+  for (int j = 0; j < half; j += lanes) {
+    store(turn.cosine + j, table_part(operands.cosine + row, j, columns, operands.tail_cosine));
+    store(turn.sine + j, table_part(operands.sine + row, j, columns, operands.tail_sine));
   }
-  for (int j = columns; j < half; ++j) {
-    turn.cosine[j] = operands.tail_cosine;
-    turn.sine[j] = operands.tail_sine;
-  }
-  for (int j = half; j % lanes != 0; ++j) turn.cosine[j] = turn.sine[j] = 0;
 }
 
 void rotate(Head& x, const Turn& turn, int half) {
@@ -124,74 +126,80 @@ void scale_all(Head& x, float factor, int half) {
   }
 }
 
-// Where one token's heads lie: `column` in the row of qkv, `head_row` in q, k or v, `rstd` in the statistics.
+template <class T> void copy_head(const T* from, std::int64_t head_dim, T* to) {
+  std::int64_t d = 0;
+  for (; d + lanes <= head_dim; d += lanes) __builtin_memcpy(to + d, from + d, sizeof(T) * lanes);
+  for (; d < head_dim; ++d) to[d] = from[d];
+}
+
+// Where one token's heads lie: `row` in qkv, `query` and `key` in q, k or v, `rstd` in the statistics.
 struct Places {
   const QkvOperands& operands;
-  QkvToken token;
+  std::int64_t sequence, position;
 
   std::int64_t row() const {
-    return (token.sequence * operands.length + token.position) * (operands.heads + 2 * operands.kv_heads) * operands.head_dim;
+    return (sequence * operands.length + position) * (operands.heads + 2 * operands.kv_heads) * operands.head_dim;
   }
   std::int64_t query(std::int64_t head) const { return head_row(head, operands.heads); }
   std::int64_t key(std::int64_t head) const { return head_row(head, operands.kv_heads); }
   std::int64_t head_row(std::int64_t head, std::int64_t heads) const {
-    return ((token.sequence * heads + head) * operands.length + token.position) * operands.head_dim;
+    return ((sequence * heads + head) * operands.length + position) * operands.head_dim;
   }
   // Heads H .. H + G are the keys'.
   float* rstd(std::int64_t head) const {
-    return operands.rstd + (token.sequence * (operands.heads + operands.kv_heads) + head) * operands.length + token.position;
+    return operands.rstd + (sequence * (operands.heads + operands.kv_heads) + head) * operands.length + position;
   }
 };
 
-template <class T> void forward_token(const QkvOperands& operands, QkvToken token) {
-  const Places at{operands, token};
+// The gains of q and k in fp32; nothing without norm.
+struct Gains {
+  Head query, key;
+
+  explicit Gains(const QkvOperands& operands) {
+    if (operands.query_gain == nullptr) return;
+    read(operands.query_gain, static_cast<int>(operands.head_dim / 2), query);
+    read(operands.key_gain, static_cast<int>(operands.head_dim / 2), key);
+  }
+};
+
+// One KV head with its query heads at one position.
+template <class T> void forward_group(const QkvOperands& operands, const Places& at, const Gains& gains, std::int64_t g) {
   const int half = static_cast<int>(operands.head_dim / 2);
   const std::int64_t head_dim = operands.head_dim, group = operands.heads / operands.kv_heads;
   const T* const row = static_cast<const T*>(operands.qkv) + at.row();
   const bool norm = operands.query_gain != nullptr;
-  Head gains[2], x;
-  if (norm) {
-    read(operands.query_gain, half, gains[0]);
-    read(operands.key_gain, half, gains[1]);
-  }
+  Head x;
   Turn turn;
-  const auto transform = [&](std::int64_t head, const Head* gain, T* to) {
+  const auto transform = [&](std::int64_t head, const Head& gain, T* to) {
     read(row + head * head_dim, half, x);
     if (norm) {
       const float mean = dot(x, x, half) / static_cast<float>(head_dim);
       const float rstd = 1.0f / __builtin_sqrtf(mean + operands.epsilon);
       *at.rstd(head) = rstd;
-      scale_by(x, rstd, *gain, half, x);
+      scale_by(x, rstd, gain, half, x);
     }
     if (operands.rotates) rotate(x, turn, half);
     write(x, half, to);
   };
-  for (std::int64_t g = 0; g < operands.kv_heads; ++g) {
-    if (operands.rotates && (g == 0 || operands.table_heads > 1)) read_turn(operands, g, token.position, turn);
-    for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
-      transform(h, &gains[0], static_cast<T*>(operands.q) + at.query(h));
-    }
-    transform(operands.heads + g, &gains[1], static_cast<T*>(operands.k) + at.key(g));
-    const T* const value = row + (operands.heads + operands.kv_heads + g) * head_dim;
-    __builtin_memcpy(static_cast<T*>(operands.v) + at.key(g), value, static_cast<std::size_t>(head_dim) * sizeof(T));
+  if (operands.rotates) read_turn(operands, g, at.position, turn);
+  for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
+    transform(h, gains.query, static_cast<T*>(operands.q) + at.query(h));
   }
+  transform(operands.heads + g, gains.key, static_cast<T*>(operands.k) + at.key(g));
+  copy_head(row + (operands.heads + operands.kv_heads + g) * head_dim, head_dim, static_cast<T*>(operands.v) + at.key(g));
 }
 
-template <class T> void backward_token(const QkvOperands& operands, QkvToken token, QkvGainSums sums) {
-  const Places at{operands, token};
+template <class T>
+void backward_group(const QkvOperands& operands, const Places& at, const Gains& gains, std::int64_t g, QkvGainSums sums) {
   const int half = static_cast<int>(operands.head_dim / 2);
   const std::int64_t head_dim = operands.head_dim, group = operands.heads / operands.kv_heads;
   const T* const row = static_cast<const T*>(operands.qkv);
   T* const drow = static_cast<T*>(operands.dqkv) + at.row();
   const bool norm = operands.query_gain != nullptr;
   const bool learns = operands.dcosine != nullptr;
-  Head gains[2], x, g_head;
-  if (norm) {
-    read(operands.query_gain, half, gains[0]);
-    read(operands.key_gain, half, gains[1]);
-  }
+  Head x, g_head;
   Turn turn, dturn;
-  const auto transform = [&](std::int64_t head, const Head* gain, const T* from, float* dgain) {
+  const auto transform = [&](std::int64_t head, const Head& gain, const T* from, float* dgain) {
     read(from, half, g_head);
     const float rstd = norm ? *at.rstd(head) : 1;
     if (norm || learns) {
@@ -200,40 +208,53 @@ template <class T> void backward_token(const QkvOperands& operands, QkvToken tok
     }
     if (learns) {
       Head rotated = x;
-      if (norm) scale_by(x, 1, *gain, half, rotated);
+      if (norm) scale_by(x, 1, gain, half, rotated);
       add_turn_gradient(rotated, g_head, half, dturn);
     }
     if (operands.rotates) rotate_back(g_head, turn, half);
-    if (norm) norm_back(x, rstd, *gain, half, g_head, dgain);
+    if (norm) norm_back(x, rstd, gain, half, g_head, dgain);
     write(g_head, half, drow + head * head_dim);
   };
+  if (operands.rotates) read_turn(operands, g, at.position, turn);
+  if (learns) __builtin_memset(&dturn, 0, sizeof dturn);
+  for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
+    transform(h, gains.query, static_cast<const T*>(operands.q) + at.query(h), sums.query);
+  }
+  transform(operands.heads + g, gains.key, static_cast<const T*>(operands.k) + at.key(g), sums.key);
+  copy_head(static_cast<const T*>(operands.v) + at.key(g), head_dim, drow + (operands.heads + operands.kv_heads + g) * head_dim);
+  if (learns) {
+    const std::int64_t table_head = operands.table_heads == 1 ? 0 : g;
+    const std::int64_t to = (table_head * operands.positions + at.position) * operands.columns;
+    for (std::int64_t j = 0; j < operands.columns; ++j) {
+      operands.dcosine[to + j] += dturn.cosine[j];
+      operands.dsine[to + j] += dturn.sine[j];
+    }
+  }
+}
+
+// Both read memory in the order in which it lies, which hides its latency: rows of qkv here, rows of one head below. The
+// writes, in whole cache lines, may jump.
+template <class T> void forward_span(const QkvOperands& operands, QkvSpan span) {
+  const Gains gains(operands);
+  for (std::int64_t t = span.begin; t < span.end; ++t) {
+    for (std::int64_t g = 0; g < operands.kv_heads; ++g) forward_group<T>(operands, {operands, span.sequence, t}, gains, g);
+  }
+}
+
+template <class T> void backward_span(const QkvOperands& operands, QkvSpan span, QkvGainSums sums) {
+  const Gains gains(operands);
   for (std::int64_t g = 0; g < operands.kv_heads; ++g) {
-    if (operands.rotates && (g == 0 || operands.table_heads > 1)) read_turn(operands, g, token.position, turn);
-    if (learns) __builtin_memset(&dturn, 0, sizeof dturn);
-    for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
-      transform(h, &gains[0], static_cast<const T*>(operands.q) + at.query(h), sums.query);
-    }
-    transform(operands.heads + g, &gains[1], static_cast<const T*>(operands.k) + at.key(g), sums.key);
-    T* const dvalue = drow + (operands.heads + operands.kv_heads + g) * head_dim;
-    __builtin_memcpy(dvalue, static_cast<const T*>(operands.v) + at.key(g), static_cast<std::size_t>(head_dim) * sizeof(T));
-    if (learns) {
-      const std::int64_t table_head = operands.table_heads == 1 ? 0 : g;
-      const std::int64_t to = (table_head * operands.positions + token.position) * operands.columns;
-      for (std::int64_t j = 0; j < operands.columns; ++j) {
-        operands.dcosine[to + j] += dturn.cosine[j];
-        operands.dsine[to + j] += dturn.sine[j];
-      }
-    }
+    for (std::int64_t t = span.begin; t < span.end; ++t) backward_group<T>(operands, {operands, span.sequence, t}, gains, g, sums);
   }
 }
 
 }  // namespace
 
 constinit const QkvSplitKernels qkv_split_kernels = {
-    .forward_f32 = forward_token<float>,
-    .forward_bf16 = forward_token<Bf16Bits>,
-    .backward_f32 = backward_token<float>,
-    .backward_bf16 = backward_token<Bf16Bits>,
+    .forward_f32 = forward_span<float>,
+    .forward_bf16 = forward_span<Bf16Bits>,
+    .backward_f32 = backward_span<float>,
+    .backward_bf16 = backward_span<Bf16Bits>,
 };
 
 }  // namespace longwave::simd::LONGWAVE_ISA
