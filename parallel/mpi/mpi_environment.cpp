@@ -9,6 +9,7 @@
 namespace longwave {
 
 MpiEnvironment::MpiEnvironment(int* argc, char*** argv) {
+  check_launcher();
   int provided = MPI_THREAD_SINGLE;
   LONGWAVE_MPI(MPI_Init_thread, argc, argv, MPI_THREAD_FUNNELED, &provided);
   LONGWAVE_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -49,6 +50,17 @@ void MpiEnvironment::finalize() {
 void MpiEnvironment::abort_job(int code) noexcept {
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
+}
+
+void check_launcher() {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks == nullptr || std::atol(tasks) <= 1) return;
+  for (const char* means : {"PMIX_RANK", "PMI_RANK", "PMI_FD", "OMPI_COMM_WORLD_SIZE"}) {
+    if (std::getenv(means) != nullptr) return;
+  }
+  throw config_error("srun started {} tasks without PMI, so they cannot find each other; start them with `srun --mpi=pmix` "
+                     "(`srun --mpi=list` shows what this Slurm offers) or with `mpirun`",
+                     tasks);
 }
 
 void check_launch(int mpi_size) {

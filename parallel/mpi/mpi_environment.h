@@ -38,6 +38,10 @@ class MpiEnvironment {
   std::vector<std::string> hosts_;
 };
 
+// Before MPI_Init, as Open MPI ends a step of several tasks that srun started without PMI in a page of text about how it was
+// built. Throws config_error when no launcher left the means by which the ranks find each other.
+void check_launcher();
+
 // N programs that each believe to be rank 0 of 1 would all write one run directory. Throws config_error when MPI counts
 // one rank but the launcher started several: OMPI_COMM_WORLD_SIZE > 1 or, that unset, SLURM_NTASKS > 1 (srun without PMI).
 void check_launch(int mpi_size);

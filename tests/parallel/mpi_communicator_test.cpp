@@ -111,6 +111,19 @@ TEST(Launch, RefusesSrunWithoutPmi) {
   }
 }
 
+TEST(Launch, RefusesAStepOfSeveralTasksWithoutPmiBeforeMpiStarts) {
+  EnvironmentVariable step("SLURM_STEP_NUM_TASKS", "2");
+  EnvironmentVariable open_mpi("OMPI_COMM_WORLD_SIZE", nullptr), pmix("PMIX_RANK", nullptr), pmi("PMI_RANK", nullptr),
+      pmi_fd("PMI_FD", nullptr);
+  EXPECT_THROW(check_launcher(), Error);
+  {
+    EnvironmentVariable with_pmix("PMIX_RANK", "0");
+    EXPECT_NO_THROW(check_launcher());
+  }
+  EnvironmentVariable one("SLURM_STEP_NUM_TASKS", "1");
+  EXPECT_NO_THROW(check_launcher());
+}
+
 TEST(Launch, BelievesMpirunInsideASlurmJobOfManyTasks) {
   EnvironmentVariable open_mpi("OMPI_COMM_WORLD_SIZE", "1");
   EnvironmentVariable slurm("SLURM_NTASKS", "4");
