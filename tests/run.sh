@@ -5,8 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . jobs/setup.sh
+. tests/cluster/packages.sh
 
-install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy
+install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy "${cluster_packages[@]}"
 build all
 prepare_mpi
 say "Running the tests"
