@@ -21,7 +21,7 @@ job=jobs/$name.yaml
 positions=(fope rope alibi)
 
 install_packages "${longwave_packages[@]}"
-build longwave
+build OFF longwave
 prepare_mpi
 [ ! -t 1 ] || export LONGWAVE_TERMINAL=1
 longwave=build/longwave

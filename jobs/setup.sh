@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Sourced by jobs/quickstart.sh and tests/run.sh: installs what is missing from Debian and builds into build/.
 # Works as root or as a user with sudo; doing it again changes nothing.
 
@@ -29,12 +30,15 @@ install_packages() {
     fail "apt-get could not install them; see above."
 }
 
-# build TARGET...: configures on the first call, then builds what changed.
+# build TESTS TARGET...: configures when needed, with the tests when TESTS is ON, then builds what changed.
 build() {
-  if [ ! -f build/build.ninja ]; then
+  local tests=$1 log
+  shift
+  if [ ! -f build/build.ninja ] || { [ "$tests" = ON ] && ! grep -q '^LONGWAVE_TESTS:BOOL=ON' build/CMakeCache.txt; }; then
     say "Configuring into build/"
-    cmake -S . -B build -G Ninja >build.log 2>&1 || { cat build.log; rm -f build.log; fail "cmake failed."; }
-    rm -f build.log
+    log=$(mktemp)
+    cmake -S . -B build -G Ninja "-DLONGWAVE_TESTS=$tests" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; fail "cmake failed."; }
+    rm -f "$log"
   fi
   say "Building (several minutes the first time)"
   ninja -C build --quiet "$@" || fail "The build failed."

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . tests/cluster/packages.sh
 
 install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy "${cluster_packages[@]}"
-build all
+build ON all
 prepare_mpi
 say "Running the tests"
 exec ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)" "$@"
