@@ -24,6 +24,18 @@ void refuse_lost_steps(const RunDirectory& directory) {
                    checkpoints_folder(directory.path()), directory.previous()->checkpoint);
 }
 
+// Rank 0. None of it is worth a run: on a full disk, training can still go on.
+void tidy(const std::string& folder, const FoundCheckpoint& found, Phase& phase, Progress& progress) {
+  const Failure failure = capture([&] {
+    remove_leftovers(folder);
+    for (const std::int64_t step : found.skipped_steps) progress.say("kept for a look as " + set_aside(folder, step));
+    if (found.reader) write_latest(folder, found.reader->manifest().facts.step);
+  });
+  if (!failure) return;
+  phase.log().warning("tidy", {{"message", failure->what()}});
+  progress.say(fmt::format("{} could not be tidied: {}", folder, failure->what()));
+}
+
 }  // namespace
 
 std::string checkpoints_folder(const std::string& run) { return run + "/checkpoints"; }
@@ -54,9 +66,6 @@ void check_resume(const Config& config) {
 std::unique_ptr<CheckpointReader> find_resume(Config& config, RunDirectory* directory, Phase& phase, Progress& progress,
                                               Communicator& control) {
   const std::string folder = checkpoints_folder(config.run_directory());
-  together(control, [&] {
-    if (directory != nullptr) remove_leftovers(folder);
-  });
   FoundCheckpoint found = find_checkpoint(folder, control);
   together(control, [&] {
     if (found.reader) {
@@ -70,13 +79,7 @@ std::unique_ptr<CheckpointReader> find_resume(Config& config, RunDirectory* dire
     phase.log().warning("bad_checkpoint", {{"message", reason}});
     progress.say("checkpoint not taken: " + reason);
   }
-  together(control, [&] {
-    if (directory == nullptr) return;
-    for (const std::int64_t step : found.skipped_steps) {
-      progress.say(fmt::format("kept for a look as {}", set_aside(folder, step)));
-    }
-    if (found.reader) write_latest(folder, found.reader->manifest().facts.step);
-  });
+  if (directory != nullptr) tidy(folder, found, phase, progress);
   return std::move(found.reader);
 }
 

@@ -64,6 +64,21 @@ class TinyRunTest(unittest.TestCase):
             self.assertEqual(process.returncode, expect, f"{arguments}:\n{output}")
         return output
 
+    def pid_of(self, rank):
+        """The process of one rank among those that were started here."""
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    environment = file.read().split(b"\0")
+                directory = os.readlink(f"/proc/{entry}/cwd")
+            except OSError:
+                continue
+            if directory == self.folder and f"OMPI_COMM_WORLD_RANK={rank}".encode() in environment:
+                return int(entry)
+        self.fail(f"rank {rank} is not running")
+
     def longwave(self, *arguments, expect=DONE):
         done = subprocess.run([LONGWAVE, *arguments], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, expect, f"{arguments}:\n{done.stdout}{done.stderr}")
