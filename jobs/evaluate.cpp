@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "core/base/file.h"
 #include "core/base/stop_request.h"
 #include "jobs/commands.h"
 #include "jobs/length_evaluation.h"
 #include "jobs/profile.h"
+#include "jobs/rank_watch.h"
 #include "jobs/run_ranks.h"
 #include "jobs/weights.h"
 #include "parallel/agreement.h"
@@ -24,7 +26,22 @@ Config evaluation_config(const EvaluateArguments& arguments, int ranks) {
   return load_config(arguments.run + "/config.yaml", overrides);
 }
 
-ExitCode evaluate_run(MpiEnvironment& mpi, Communicator& control, const EvaluateArguments& arguments) {
+// Where the ranks are, beside what they left when they trained.
+void open_phase(Job& job, const std::string& run, std::optional<Phase>& phase, JobTrace& trace) {
+  together(job.control, [&] {
+    if (!job.first()) return;
+    make_directories(run + "/logs");
+    clear_heartbeats(run);
+  });
+  together(job.control, [&] { phase.emplace(run, job.control.rank(), nullptr); });
+  trace.phase = &*phase;
+  // What becomes of an evaluation says nothing about the run, so status.json stays.
+  trace.watchdog = watch_ranks(job.mpi, job.control, run, job.config.watchdog, *phase, LossRecord::log_only);
+  phase->log().info("start", {{"device", job.device.note}, {"message", "evaluate"}});
+}
+
+ExitCode evaluate_run(MpiEnvironment& mpi, Communicator& control, const EvaluateArguments& arguments, std::optional<Phase>& phase,
+                      JobTrace& trace) {
   Config config;
   together(control, [&] { config = evaluation_config(arguments, control.size()); });
   Job job(mpi, control, std::move(config));
@@ -32,11 +49,14 @@ ExitCode evaluate_run(MpiEnvironment& mpi, Communicator& control, const Evaluate
   together(control, [&] {
     if (job.first()) lock.emplace(arguments.run);
   });
+  open_phase(job, arguments.run, phase, trace);
   together(control, [&] { read_weights(arguments.run + "/weights.safetensors", *job.model, job.backend()); });
 
   Progress progress(job.first());
   JobProfile profile(job);
-  const LengthEvaluation evaluation = evaluate_lengths(job, progress, {});
+  const std::int64_t steps = job.config.train.steps;
+  phase->enter("evaluate", steps);
+  const LengthEvaluation evaluation = evaluate_lengths(job, progress, [&] { phase->pulse(steps); });
   profile.print("evaluation", progress);
   const std::string output = arguments.output.empty() ? arguments.run + "/eval" : arguments.output;
   together(control, [&] {
@@ -54,7 +74,8 @@ ExitCode run_evaluate(const EvaluateArguments& arguments) {
   install_stop_handlers();
   MpiEnvironment mpi(nullptr, nullptr);
   const auto control = MpiCommunicator::world();
-  return run_ranks(mpi, *control, [&](JobTrace&) { return evaluate_run(mpi, *control, arguments); });
+  std::optional<Phase> phase;  // outlives the body, whose failure it logs
+  return run_ranks(mpi, *control, [&](JobTrace& trace) { return evaluate_run(mpi, *control, arguments, phase, trace); });
 }
 
 void add_evaluate_command(CLI::App& app, Command& command) {

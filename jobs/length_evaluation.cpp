@@ -92,7 +92,7 @@ LengthEvaluation evaluate_lengths(Job& job, Progress& progress, const Evaluation
   progress.begin_phase(0, meter.total());
   const auto report = [&](const char* what) {
     return [&, what](std::int64_t length, std::int64_t done, std::int64_t) {
-      if (pulse) pulse();
+      pulse();
       stop_if_asked(job);
       progress.update(meter.advance(length, done), fmt::format("evaluate  {} at {} tokens", what, length), false);
     };
@@ -111,14 +111,15 @@ LengthEvaluation evaluate_lengths(Job& job, Progress& progress, const Evaluation
   return result;
 }
 
-double validation_loss(Job& job, std::int64_t tokens) {
+double validation_loss(Job& job, std::int64_t tokens, const EvaluationPulse& pulse) {
   PerplexityOptions options;
   options.lengths = {job.config.model.context};
   options.tokens = tokens;
   options.train_length = job.config.model.context;
   const TokenStream stream = job.data->validation();
   PerplexitySums sums(options, stream.size());
-  together(job.control, [&] { evaluate_perplexity(*job.model, stream, share_of(job), sums); });
+  const auto alive = [&](std::int64_t, std::int64_t, std::int64_t) { pulse(); };
+  together(job.control, [&] { evaluate_perplexity(*job.model, stream, share_of(job), sums, alive); });
   reduce_sums(job, sums.flat());
   const std::vector<PerplexityResult> results = sums.results();
   return results.empty() ? std::nan("") : std::log(results.front().perplexity);

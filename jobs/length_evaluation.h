@@ -26,7 +26,7 @@ using EvaluationPulse = std::function<void()>;
 LengthEvaluation evaluate_lengths(Job& job, Progress& progress, const EvaluationPulse& pulse);
 
 // Collective. Mean validation loss at the training length over the first `tokens` tokens.
-double validation_loss(Job& job, std::int64_t tokens);
+double validation_loss(Job& job, std::int64_t tokens, const EvaluationPulse& pulse);
 
 // perplexity.{json,csv} and passkey.{json,csv} in `folder`, a run's eval/. Rank 0.
 void write_length_evaluation(const std::string& folder, std::int64_t train_length, const LengthEvaluation& evaluation);

@@ -11,16 +11,31 @@
 namespace longwave {
 namespace {
 
-void record(const JobTrace& trace, int rank, ExitCode code, const std::string& reason) {
+void record(const JobTrace& trace, const MpiEnvironment& mpi, int rank, ExitCode code, const std::string& reason) {
   if (trace.phase != nullptr) trace.phase->log().error("error", {{"message", reason}});
   if (trace.run_directory.empty()) return;
-  const std::string phase = trace.phase != nullptr ? trace.phase->name() : "start";
-  record_failure(trace.run_directory, rank, phase, trace.phase != nullptr ? trace.phase->step() : 0, static_cast<int>(code), reason);
+  FailurePlace place{rank, mpi.hosts()[static_cast<std::size_t>(rank)], "start", 0};
+  if (trace.phase != nullptr) {
+    place.phase = trace.phase->name();
+    place.step = trace.phase->step();
+  }
+  record_failure(trace.run_directory, place, code, reason);
 }
 
-[[noreturn]] void end_alone(const JobTrace& trace, int rank, ExitCode code, const std::string& message) {
-  fmt::print(stderr, "longwave: rank {}: {}\n", rank, message);
-  record(trace, rank, code, message);
+void leave(JobTrace& trace) {
+  if (trace.phase != nullptr) trace.phase->leave();
+  trace.watchdog.reset();
+}
+
+// The others may be waiting for this rank. They are told goodbye first: what there is to say has been said.
+[[noreturn]] void end_alone(JobTrace& trace, const MpiEnvironment& mpi, ExitCode code, const std::string& message) {
+  fmt::print(stderr, "longwave: rank {}: {}\n", mpi.rank(), message);
+  try {
+    record(trace, mpi, mpi.rank(), code, message);
+    leave(trace);
+  } catch (const Error& error) {
+    fmt::print(stderr, "longwave: rank {}: {}\n", mpi.rank(), error.what());
+  }
   MpiEnvironment::abort_job(static_cast<int>(code));
 }
 
@@ -35,15 +50,16 @@ ExitCode run_ranks(MpiEnvironment& mpi, Communicator& control, const std::functi
     code = error.code();
     if (control.rank() == 0) {
       fmt::print(stderr, "longwave: {}{}\n", error.rank() > 0 ? fmt::format("rank {}: ", error.rank()) : "", error.what());
-      record(trace, error.rank(), code, error.what());
+      record(trace, mpi, error.rank(), code, error.what());
     }
   } catch (const Error& error) {
-    end_alone(trace, mpi.rank(), error.code(), error.what());
+    end_alone(trace, mpi, error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    end_alone(trace, mpi.rank(), ExitCode::bug, "internal error: out of memory; see `longwave plan` for what a run needs");
+    end_alone(trace, mpi, ExitCode::bug, "internal error: out of memory; see `longwave plan` for what a run needs");
   } catch (const std::exception& error) {
-    end_alone(trace, mpi.rank(), ExitCode::bug, fmt::format("internal error: {}", error.what()));
+    end_alone(trace, mpi, ExitCode::bug, fmt::format("internal error: {}", error.what()));
   }
+  leave(trace);
   mpi.finalize();
   return code;
 }

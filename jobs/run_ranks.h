@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core/base/error.h"
 #include "jobs/phase.h"
 #include "parallel/communicator.h"
 #include "parallel/mpi/mpi_environment.h"
+#include "parallel/watchdog.h"
 
 namespace longwave {
 
@@ -15,6 +17,7 @@ namespace longwave {
 struct JobTrace {
   std::string run_directory;  // "" before there is one
   Phase* phase = nullptr;
+  std::unique_ptr<Watchdog> watchdog;
 };
 
 // A failure shared by all ranks is printed once, by rank 0, and recorded in status.json; its code is returned on all. A failure

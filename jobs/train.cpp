@@ -11,6 +11,7 @@
 #include "jobs/job.h"
 #include "jobs/length_evaluation.h"
 #include "jobs/profile.h"
+#include "jobs/rank_watch.h"
 #include "jobs/report/report.h"
 #include "jobs/run_ranks.h"
 #include "jobs/trainer.h"
@@ -33,11 +34,10 @@ class TrainJob {
       if (job_.first()) check_resume(job_.config);
     });
     if (already_done()) return ExitCode::done;
-    together(job_.control, [&] { prepare(); });
-    optimizer_.emplace(job_.model->parameters(), job_.backend(), *job_.mesh,
-                       DataParallelOptions{.shard_optimizer = job_.config.parallel.shard_optimizer});
-    const double rate = all_reduce_value(job_.control, measure_matrix_rate(job_.backend(), job_.device.compute), Reduction::sum);
+    together(job_.control, [&] { check_inputs(); });
     open_directory(trace);
+    prepare();
+    const double rate = all_reduce_value(job_.control, measure_matrix_rate(job_.backend(), job_.device.compute), Reduction::sum);
     describe(rate);
     const TrainingState state = begin();
     RunCheckpoints checkpoints(job_, *optimizer_, *phase_, progress_);
@@ -65,13 +65,20 @@ class TrainJob {
     return true;
   }
 
-  // Everything that can be refused, and all memory, before the run directory is made.
-  void prepare() {
+  // The last that can be refused for what it is, before the run directory is made.
+  void check_inputs() {
     const Config& config = job_.config;
     sampler_ = job_.data->make_sampler(config.model.context, config.run.seed, config.evaluate.passkey.train_fraction);
     const bool starts_anew = list_steps(checkpoints_folder(path_)).empty();
     if (job_.first() && starts_anew && !config.run.init_from.empty()) check_initial_weights(config.run.init_from, *job_.model);
-    job_.model->prepare_training(config.train.micro_batch, config.model.context);
+  }
+
+  // What takes memory and time, and is watched.
+  void prepare() {
+    const Config& config = job_.config;
+    together(job_.control, [&] { job_.model->prepare_training(config.train.micro_batch, config.model.context); });
+    optimizer_.emplace(job_.model->parameters(), job_.backend(), *job_.mesh,
+                       DataParallelOptions{.shard_optimizer = config.parallel.shard_optimizer});
   }
 
   void open_directory(JobTrace& trace) {
@@ -82,6 +89,7 @@ class TrainJob {
     trace.run_directory = path_;
     together(job_.control, [&] { phase_.emplace(path_, job_.control.rank(), directory_ ? &*directory_ : nullptr); });
     trace.phase = &*phase_;
+    trace.watchdog = watch_ranks(job_.mpi, job_.control, path_, job_.config.watchdog, *phase_, LossRecord::log_and_status);
     phase_->enter("start", 0);
     phase_->log().info("start", {{"device", job_.device.note}, {"attempt", directory_ ? directory_->attempt() : 0}});
   }

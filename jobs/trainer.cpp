@@ -191,7 +191,7 @@ void Trainer::log_step(const StepResult& result, double learning_rate) {
 void Trainer::log_validation() {
   const Clock::time_point begin = Clock::now();
   phase_.enter("evaluate", step_);
-  const double loss = validation_loss(job_, job_.config.evaluate.tokens);
+  const double loss = validation_loss(job_, job_.config.evaluate.tokens, [&] { phase_.pulse(step_); });
   if (RunDirectory* directory = phase_.directory()) {
     directory->metrics().append({{"step", step_}, {"validation_loss", loss}});
   }

@@ -58,6 +58,11 @@ void Heartbeat::beat(std::string_view phase, std::int64_t step) {
   file_.write_at(text.data(), text.size(), 0);
 }
 
+void clear_heartbeats(const std::string& run_directory) {
+  remove_directories(run_directory + "/heartbeats");
+  make_directories(run_directory + "/heartbeats");
+}
+
 std::vector<HeartbeatRecord> read_heartbeats(const std::string& run_directory) {
   std::vector<HeartbeatRecord> records;
   std::error_code error;

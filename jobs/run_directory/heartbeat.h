@@ -34,6 +34,9 @@ class Heartbeat {
   HeartbeatRecord record_;
 };
 
+// Removes those of an earlier attempt, which may have had more ranks. Rank 0, before the ranks make theirs.
+void clear_heartbeats(const std::string& run_directory);
+
 // Of every rank that has one, by rank. A record caught in the middle of being overwritten is read again.
 std::vector<HeartbeatRecord> read_heartbeats(const std::string& run_directory);
 

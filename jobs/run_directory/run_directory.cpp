@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "jobs/run_directory/heartbeat.h"
 
 namespace longwave {
 namespace {
@@ -60,8 +61,7 @@ void RunDirectory::enter(const RunFacts& facts) {
     status_.checkpoint = previous_->checkpoint;
   }
   make_directories(file("logs"));
-  remove_directories(file("heartbeats"));  // those of an earlier attempt, which may have had more ranks
-  make_directories(file("heartbeats"));
+  clear_heartbeats(path_);
   metrics_.emplace(path_);
   append_provenance(path_, status_.attempt, facts);
   publish();

@@ -103,18 +103,18 @@ bool write_status(const std::string& run_directory, Status status) {
   return replace(run_directory, read_status(run_directory), std::move(status));
 }
 
-void record_failure(const std::string& run_directory, int rank, const std::string& phase, std::int64_t step, int exit_code,
+void record_failure(const std::string& run_directory, const FailurePlace& place, ExitCode exit_code,
                     const std::string& reason) noexcept try {
   const ByteLock lock = lock_status(run_directory);
   const std::optional<Status> before = read_status(run_directory);
   Status status = before.value_or(Status{});
   status.state = RunState::failed;
-  status.step = step;
-  status.exit_code = exit_code;
+  status.step = place.step;
+  status.exit_code = static_cast<int>(exit_code);
   status.reason = reason;
-  status.rank = rank;
-  status.host = host_name();
-  status.phase = phase;
+  status.rank = place.rank;
+  status.host = place.host;
+  status.phase = place.phase;
   replace(run_directory, before, std::move(status));
 } catch (const std::exception& error) {
   std::fprintf(stderr, "longwave: status.json could not be written: %s\n", error.what());

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "core/base/error.h"
+
 namespace longwave {
 
 enum class RunState { starting, running, stopped, done, failed };
@@ -33,9 +35,17 @@ std::optional<Status> read_status(const std::string& run_directory);
 // not know of it yet. So a status of the same attempt does not replace `failed`; returns whether it was written.
 bool write_status(const std::string& run_directory, Status status);
 
+// Where a rank failed; it may be another one than the one that says so.
+struct FailurePlace {
+  int rank = 0;
+  std::string host;
+  std::string phase;
+  std::int64_t step = 0;
+};
+
 // For any rank, on its way out: writes state failed with what status.json knew before. Never throws and never waits long,
 // as it runs where something else has already gone wrong.
-void record_failure(const std::string& run_directory, int rank, const std::string& phase, std::int64_t step, int exit_code,
+void record_failure(const std::string& run_directory, const FailurePlace& place, ExitCode exit_code,
                     const std::string& reason) noexcept;
 
 }  // namespace longwave

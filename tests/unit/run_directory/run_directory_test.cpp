@@ -134,7 +134,7 @@ TEST(RunDirectory, DoesNotHideAnotherRanksFailureBehindItsOwnEnd) {
   TemporaryDirectory folder;
   RunDirectory run(folder / "a", 100, facts);
   run.report(RunState::running, "train", 1);
-  record_failure(run.path(), 2, "train", 5, 70, "rank 2 threw");
+  record_failure(run.path(), {2, "node2", "train", 5}, ExitCode::bug, "rank 2 threw");
   run.report(RunState::running, "evaluate", 6);
   run.finish(RunState::failed, 6, ExitCode::lost, "a rank was lost");
   EXPECT_EQ(read_status(run.path())->reason, "rank 2 threw");

@@ -78,10 +78,11 @@ TEST(Status, MalformedIsBadDataNamingTheFile) {
 TEST(Status, AFailureOfAnyRankKeepsWhatWasKnownAndNamesItself) {
   TemporaryDirectory folder;
   write_status(folder.path(), running(1, 16));
-  record_failure(folder.path(), 2, "evaluate", 17, 70, "internal error");
+  record_failure(folder.path(), {2, "node2", "evaluate", 17}, ExitCode::bug, "internal error");
   const Status failed = read_status(folder.path()).value();
   EXPECT_EQ(failed.state, RunState::failed);
   EXPECT_EQ(failed.rank, 2);
+  EXPECT_EQ(failed.host, "node2");
   EXPECT_EQ(failed.phase, "evaluate");
   EXPECT_EQ(failed.step, 17);
   EXPECT_EQ(failed.steps, 100);
@@ -93,8 +94,8 @@ TEST(Status, AFailureOfAnyRankKeepsWhatWasKnownAndNamesItself) {
 TEST(Status, TheFirstFailureOfAnAttemptStaysAndTheNextAttemptReplacesIt) {
   TemporaryDirectory folder;
   write_status(folder.path(), running(1, 16));
-  record_failure(folder.path(), 2, "train", 17, 74, "disk full");
-  record_failure(folder.path(), 0, "train", 17, 69, "rank 2 was lost");
+  record_failure(folder.path(), {2, "node2", "train", 17}, ExitCode::io, "disk full");
+  record_failure(folder.path(), {0, "node0", "train", 17}, ExitCode::lost, "rank 2 was lost");
   EXPECT_FALSE(write_status(folder.path(), running(1, 18)));
   EXPECT_EQ(read_status(folder.path())->reason, "disk full");
   EXPECT_TRUE(write_status(folder.path(), running(2, 10)));
@@ -106,7 +107,7 @@ TEST(Status, OneOfManyFailuresAtOnceWinsWhole) {
   write_status(folder.path(), running(1, 16));
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 8; ++rank) {
-    ranks.emplace_back([&, rank] { record_failure(folder.path(), rank, "train", rank, 70, std::to_string(rank)); });
+    ranks.emplace_back([&, rank] { record_failure(folder.path(), {rank, "node1", "train", rank}, ExitCode::bug, std::to_string(rank)); });
   }
   for (std::thread& rank : ranks) rank.join();
   const Status failed = read_status(folder.path()).value();
@@ -120,13 +121,13 @@ TEST(Status, AFailureIsRecordedThoughAStuckProcessHoldsTheLock) {
   write_status(folder.path(), running(1, 16));
   const ByteLock stuck = ByteLock::try_lock(File::update(folder / "lock"), ByteLock::status_byte);
   ASSERT_TRUE(stuck.held());
-  record_failure(folder.path(), 1, "train", 17, 70, "late");
+  record_failure(folder.path(), {1, "node1", "train", 17}, ExitCode::bug, "late");
   EXPECT_EQ(read_status(folder.path())->reason, "late");
 }
 
 TEST(Status, AFailureThatCannotBeRecordedIsToldOnStandardError) {
   testing::internal::CaptureStderr();
-  record_failure("/nowhere/at/all", 1, "train", 17, 70, "x");
+  record_failure("/nowhere/at/all", {1, "node1", "train", 17}, ExitCode::bug, "x");
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("/nowhere/at/all"));
 }
 

@@ -1,0 +1,128 @@
+"""A rank of four dies or stops: the job ends within the limit of its phase, says which rank it was, and leaves no process."""
+
+import json
+import os
+import signal
+import socket
+import unittest
+
+from program import ProgramTest
+
+RANKS = 4
+VICTIM = 2
+LOST = 69
+LIMIT = 3  # seconds that a phase may be silent
+# What ending a job takes beyond the limit: a poll, the ranks' turns, and the launcher, which gives stopped processes a second.
+GRACE = 20
+
+# Phase of the loss: what makes it last until the rank is lost. Starting draws the weights of a larger model.
+LONG = {
+    "start": ["model.layers=6", "model.width=512", "model.heads=8", "model.kv_heads=8", "model.head_dim=64", "model.mlp_hidden=2048"],
+    "train": ["train.steps=1000000"],
+    "evaluate": ["train.steps=2", "evaluate.passkey.trials=1000000"],
+}
+
+
+class LostRank(ProgramTest):
+    def beats(self, name="job"):
+        """The heartbeats that are whole, by rank."""
+        records = {}
+        for path in sorted((self.run_directory(name) / "heartbeats").glob("rank-*.json")):
+            try:
+                record = json.loads(path.read_text())
+            except ValueError:  # caught while it was overwritten
+                continue
+            records[record["rank"]] = record
+        return records
+
+    def wait_until_watched_in(self, phase, process):
+        """Every rank is in `phase` and has its watchdog; returns their records."""
+        found = {}
+
+        def arrived():
+            self.assertIsNone(process.poll(), "the job ended early")
+            found.update(self.beats())
+            watched = len(list((self.run_directory() / "watchdog").glob("rank-*")))
+            there = all(record["phase"] == phase and (phase != "train" or record["step"] > 0) for record in found.values())
+            return watched == RANKS and len(found) == RANKS and there
+
+        self.wait_for(arrived, f"phase {phase}")
+        return found
+
+    def lose(self, number, phase, command):
+        process = self.start_program(*command, *LONG[phase], f"watchdog={{start: {LIMIT}, step: {LIMIT}, evaluate: {LIMIT}}}",
+                                     ranks=RANKS)
+        before = self.wait_until_watched_in(phase, process)
+        os.kill(before[VICTIM]["pid"], number)
+        _, errors = process.communicate(timeout=LIMIT + GRACE)
+        self.assert_named(errors, before[VICTIM], phase)
+        for record in before.values():
+            self.wait_for(lambda pid=record["pid"]: not self.is_ours(pid), f"the end of process {record['pid']}", limit=5)
+        return process.returncode
+
+    def assert_named(self, errors, victim, phase):
+        lines = [line for line in errors.splitlines() if line.startswith("longwave: ")]
+        self.assertEqual(len(lines), 1, errors)
+        self.assertIn(f"rank {VICTIM} on {socket.gethostname()} (process {victim['pid']})", lines[0])
+        self.assertRegex(lines[0], rf"in phase {phase} at step \d+")
+        logged = [event for rank in range(RANKS) for event in self.events(rank) if event["event"] == "lost_rank"]
+        self.assertEqual([event["lost_rank"] for event in logged], [VICTIM])
+
+    def events(self, rank):
+        path = self.run_directory() / f"logs/rank-{rank:05}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    @staticmethod
+    def is_ours(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return b"longwave" in file.read()
+        except FileNotFoundError:
+            return False
+
+    def assert_status(self, phase):
+        status = self.status()
+        self.assertEqual((status["state"], status["exit_code"], status["rank"], status["host"], status["phase"]),
+                         ("failed", LOST, VICTIM, socket.gethostname(), phase))
+        self.assertIn(f"rank {VICTIM} on ", status["reason"])
+        self.assertIn(f"at step {status['step']}", status["reason"])
+
+
+class KilledRank(LostRank):
+    def test_in_start_up(self):
+        self.assertNotEqual(self.lose(signal.SIGKILL, "start", ["train", "job.yaml"]), 0)
+        self.assert_status("start")
+
+    def test_in_training(self):
+        self.assertNotEqual(self.lose(signal.SIGKILL, "train", ["train", "job.yaml"]), 0)
+        self.assert_status("train")
+        self.assertGreater(self.status()["step"], 0)
+
+    def test_in_the_final_evaluation(self):
+        self.assertNotEqual(self.lose(signal.SIGKILL, "evaluate", ["train", "job.yaml"]), 0)
+        self.assert_status("evaluate")
+        self.assertEqual(self.status()["step"], 2)
+
+
+class StoppedRank(LostRank):
+    def test_in_start_up(self):
+        self.assertEqual(self.lose(signal.SIGSTOP, "start", ["train", "job.yaml"]), LOST)
+        self.assert_status("start")
+
+    def test_in_training(self):
+        self.assertEqual(self.lose(signal.SIGSTOP, "train", ["train", "job.yaml"]), LOST)
+        self.assert_status("train")
+
+    def test_in_the_final_evaluation(self):
+        self.assertEqual(self.lose(signal.SIGSTOP, "evaluate", ["train", "job.yaml"]), LOST)
+        self.assert_status("evaluate")
+
+    def test_in_an_evaluation_by_itself_which_leaves_the_runs_status(self):
+        self.train("train.steps=2", "evaluate.lengths=[32]")
+        before = self.status()
+        self.assertEqual(self.lose(signal.SIGSTOP, "evaluate", ["evaluate", "runs/job"]), LOST)
+        self.assertEqual(self.status(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()
