@@ -1,6 +1,5 @@
 #include "jobs/trainer.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/base/stop_request.h"
@@ -19,6 +18,7 @@ Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoi
   tokens_.resize(count);
   targets_.resize(count);
   weights_.resize(count);
+  memory_ = memory_by_kind(job.model->plan_training(job.config.train.micro_batch, job.config.model.context), optimizer.state_bytes());
 }
 
 Trainer::Outcome Trainer::run(const TrainingState& state) {
@@ -87,19 +87,23 @@ void Trainer::load_batch() {
 
 StepResult Trainer::compute_gradients() {
   const Config& config = job_.config;
+  const WaitWatch wait_watch(times_.exposed_communication);
+  const PassTimes before = job_.model->pass_times();
   optimizer_.begin_step();
-  LossTotals totals;
   {
-    const StopWatch watch(times_.forward_backward);
+    const StopWatch watch(times_.backward);
     job_.model->zero_gradients();
-    const std::int64_t micro_tokens = config.train.micro_batch * config.model.context;
-    const auto all = static_cast<std::int64_t>(tokens_.size());
-    for (std::int64_t at = 0; at < all; at += micro_tokens) {
-      const bool last = at + micro_tokens == all;
-      job_.model->forward_backward(tokens_.data() + at, targets_.data() + at, weights_.data() + at, totals,
-                                   last ? DataParallel::gradients_ready : nullptr, &optimizer_);
-    }
   }
+  LossTotals totals;
+  const std::int64_t micro_tokens = config.train.micro_batch * config.model.context;
+  const auto all = static_cast<std::int64_t>(tokens_.size());
+  for (std::int64_t at = 0; at < all; at += micro_tokens) {
+    const bool last = at + micro_tokens == all;
+    job_.model->forward_backward(tokens_.data() + at, targets_.data() + at, weights_.data() + at, totals,
+                                 last ? DataParallel::gradients_ready : nullptr, &optimizer_);
+  }
+  times_.forward += job_.model->pass_times().forward - before.forward;
+  times_.backward += job_.model->pass_times().backward - before.backward;
   const StopWatch watch(times_.optimizer);
   return optimizer_.finish_gradients(totals);
 }
@@ -122,6 +126,7 @@ bool Trainer::accept(const StepResult& result) {
 
 void Trainer::update(const StepResult& result) {
   const StopWatch watch(times_.optimizer);
+  const WaitWatch wait_watch(times_.exposed_communication);
   const OptimizerConfig& adamw = job_.config.optimizer;
   ++updates_;
   AdamWStep step;
@@ -147,37 +152,26 @@ void Trainer::log_step(const StepResult& result, double learning_rate) {
   const double operations = 3 * job_.model->forward_operations_per_token(config.model.context);
   const double share = tokens_per_second * operations / rate_;
   seconds_ += elapsed;
-  times_.exposed_communication += optimizer_.exposed_seconds();
+  const SlowestRank slowest = find_slowest(job_.control, times_.own_work());
 
-  // How far the slowest rank's own work is behind the mean.
-  std::vector<double> busy(static_cast<std::size_t>(job_.control.size()));
-  const double own = times_.busy() - times_.exposed_communication;
-  job_.control.all_gather(&own, busy.data(), 1, Element::f64);
-  const auto slowest = std::max_element(busy.begin(), busy.end());
-  double mean = 0;
-  for (const double seconds : busy) mean += seconds / static_cast<double>(busy.size());
-
-  phase_.log().info("step", {{"seconds", elapsed},
-                             {"data_seconds", times_.data},
-                             {"forward_backward_seconds", times_.forward_backward},
-                             {"optimizer_seconds", times_.optimizer},
-                             {"exposed_communication_seconds", times_.exposed_communication}});
+  Json event = {{"steps", step_ - logged_step_}, {"seconds", elapsed}};
+  event.update(times_.to_json());
+  phase_.log().info("step", event);
   if (RunDirectory* directory = phase_.directory()) {
-    directory->metrics().append({{"step", step_},
-                                 {"loss", result.loss},
-                                 {"learning_rate", learning_rate},
-                                 {"grad_norm", result.grad_norm},
-                                 {"tokens", static_cast<std::int64_t>(static_cast<double>(step_) * tokens_a_step)},
-                                 {"seconds", seconds_},
-                                 {"tokens_per_second", tokens_per_second},
-                                 {"mfu", share},
-                                 {"data_seconds", times_.data},
-                                 {"forward_backward_seconds", times_.forward_backward},
-                                 {"optimizer_seconds", times_.optimizer},
-                                 {"exposed_communication_seconds", times_.exposed_communication},
-                                 {"slowest_rank", slowest - busy.begin()},
-                                 {"slowest_rank_behind_seconds", *slowest - mean},
-                                 {"skipped", step_ - updates_}});
+    Json line = {{"step", step_},
+                 {"loss", result.loss},
+                 {"learning_rate", learning_rate},
+                 {"grad_norm", result.grad_norm},
+                 {"tokens", static_cast<std::int64_t>(static_cast<double>(step_) * tokens_a_step)},
+                 {"seconds", seconds_},
+                 {"tokens_per_second", tokens_per_second},
+                 {"mfu", share}};
+    line.update(times_.to_json());
+    line.update({{"slowest_rank", slowest.rank},
+                 {"slowest_rank_behind_seconds", slowest.behind},
+                 {"skipped", step_ - updates_},
+                 {"memory_bytes", memory_}});
+    directory->metrics().append(line);
   }
   progress_.update(step_, fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  norm {:>6.3f}  {:>6} tok/s  {:>3.0f} % of rate", step_,
                                       fmt::formatted_size("{}", config.train.steps), config.train.steps, result.loss, learning_rate,

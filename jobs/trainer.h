@@ -12,6 +12,7 @@
 #include "jobs/phase.h"
 #include "jobs/progress.h"
 #include "jobs/step_guard.h"
+#include "jobs/step_times.h"
 #include "parallel/data_parallel.h"
 
 namespace longwave {
@@ -32,12 +33,6 @@ class Trainer {
 
  private:
   using Clock = std::chrono::steady_clock;
-
-  // Seconds of this rank since the last logged step.
-  struct Times {
-    double data = 0, forward_backward = 0, optimizer = 0, exposed_communication = 0;
-    double busy() const { return data + forward_backward + optimizer; }
-  };
 
   void load_batch();
   StepResult compute_gradients();
@@ -63,7 +58,8 @@ class Trainer {
 
   std::vector<std::int32_t> tokens_, targets_;  // [sequences of this rank a step, context]
   std::vector<float> weights_;
-  Times times_;
+  StepTimes times_;
+  Json memory_;  // bytes by kind
   std::int64_t logged_step_ = 0;
   Clock::time_point logged_at_;
   double seconds_ = 0;  // of training, up to the last logged step

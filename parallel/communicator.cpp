@@ -8,11 +8,13 @@ namespace longwave {
 namespace {
 
 std::atomic<bool> waiting{false};
+double seconds_waited = 0;  // the main thread's alone, as MPI is
 
 }  // namespace
 
 bool waits_for_ranks() { return waiting; }
-WaitingForRanks::WaitingForRanks() { waiting = true; }
+double seconds_waited_for_ranks() { return seconds_waited; }
+WaitingForRanks::WaitingForRanks() : watch_(seconds_waited) { waiting = true; }
 WaitingForRanks::~WaitingForRanks() { waiting = false; }
 
 std::size_t size_of(Element element) {

@@ -19,6 +19,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/stop_watch.h"
 #include "core/tensor/dtype.h"
 
 namespace longwave {
@@ -131,6 +132,8 @@ class Communicator {
 // Whether this process waits, in a communicator, for other ranks. Any thread may ask: of ranks that are all silent, the one
 // that does not wait is the one they wait for.
 bool waits_for_ranks();
+// How long it has waited so far, for the main thread to ask: what communication adds to a step is the difference.
+double seconds_waited_for_ranks();
 
 // Held by an implementation while it waits.
 class WaitingForRanks {
@@ -139,6 +142,9 @@ class WaitingForRanks {
   ~WaitingForRanks();
   WaitingForRanks(const WaitingForRanks&) = delete;
   WaitingForRanks& operator=(const WaitingForRanks&) = delete;
+
+ private:
+  StopWatch watch_;
 };
 
 // One value in host memory, reduced over the group: the form in which decisions are made together.

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/base/stop_watch.h"
 
 namespace longwave {
 namespace {
@@ -148,7 +147,6 @@ void DataParallel::initialise(std::uint64_t seed) {
 void DataParallel::begin_step() {
   LONGWAVE_CHECK(in_flight_.empty(), "the step before was not finished");
   waiting_ = buckets_.size();
-  exposed_seconds_ = 0;
 }
 
 void DataParallel::gradients_ready(void* data_parallel, std::int64_t begin) {
@@ -174,7 +172,6 @@ void DataParallel::start_reduction(const Bucket& bucket) {
 }
 
 void DataParallel::wait_oldest() {
-  StopWatch exposed(exposed_seconds_);
   in_flight_.front().wait();
   in_flight_.pop_front();
 }
@@ -188,10 +185,7 @@ StepResult DataParallel::finish_gradients(const LossTotals& local) {
   const bool owns = options_.shard_optimizer || mesh_.data_rank() == 0;
   const bool first_shard = mesh_.tensor_rank() == 0;
   double sums[3] = {owns ? own_sum_of_squares() : 0, first_shard ? local.weighted_loss : 0, first_shard ? local.weight : 0};
-  {
-    StopWatch exposed(exposed_seconds_);
-    mesh_.control().all_reduce(sums, 3, Element::f64, Reduction::sum);
-  }
+  mesh_.control().all_reduce(sums, 3, Element::f64, Reduction::sum);
   StepResult result;
   result.finite = std::isfinite(sums[0]) && std::isfinite(sums[1]) && std::isfinite(sums[2]);
   result.weight = sums[2];
@@ -216,10 +210,7 @@ void DataParallel::sum_partial_gradients() {
     };
     if (sums.segments.empty()) continue;
     copy_segments(true);
-    {
-      StopWatch exposed(exposed_seconds_);
-      sums.group->all_reduce(sums.packed.data, sums.packed.count(), Element::f32, Reduction::sum);
-    }
+    sums.group->all_reduce(sums.packed.data, sums.packed.count(), Element::f32, Reduction::sum);
     copy_segments(false);
   }
 }

@@ -78,8 +78,6 @@ class DataParallel {
   std::vector<OwnedSlice> owned_slices() const;
   void values_from_masters();
 
-  // Seconds since begin_step in which this rank waited for others in here instead of computing.
-  double exposed_seconds() const { return exposed_seconds_; }
   std::size_t state_bytes() const { return state_bytes_; }
   // state_bytes of the rank that has most, for planning.
   static std::size_t plan_state_bytes(std::int64_t trained_count, DType compute, int data_ranks, bool shard_optimizer);
@@ -127,7 +125,6 @@ class DataParallel {
 
   std::size_t waiting_ = 0;  // buckets [0, waiting_) are not yet being reduced
   std::deque<Request> in_flight_;
-  double exposed_seconds_ = 0;
 };
 
 }  // namespace longwave

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/backend/host_copy.h"
+#include "core/base/stop_watch.h"
 #include "core/model/embedding.h"
 #include "core/model/pass.h"
 
@@ -83,6 +84,7 @@ struct Transformer::Implementation {
   DeviceMemory values, gradients, frozen, training_memory, evaluation_memory;
   Pass training;
   Tables training_tables, evaluation_tables;
+  PassTimes times;
   std::vector<float> ones;  // weights of a micro-batch that has none
 };
 
@@ -254,13 +256,21 @@ void Transformer::forward_backward(const std::int32_t* tokens, const std::int32_
   backend.copy_from_host(pass.targets, targets);
   backend.copy_from_host(pass.weights, weights != nullptr ? weights : impl_->ones.data());
   backend.zero(pass.loss.totals);
-  impl_->forward(pass, impl_->training_tables.set);
-  impl_->backward(pass, impl_->training_tables.set, ready, context);
+  {
+    const StopWatch watch(impl_->times.forward);
+    impl_->forward(pass, impl_->training_tables.set);
+  }
   double sums[2];
-  backend.copy_to_host(sums, pass.loss.totals);
+  {
+    const StopWatch watch(impl_->times.backward);
+    impl_->backward(pass, impl_->training_tables.set, ready, context);
+    backend.copy_to_host(sums, pass.loss.totals);
+  }
   totals.weighted_loss += sums[0];
   totals.weight += sums[1];
 }
+
+const PassTimes& Transformer::pass_times() const { return impl_->times; }
 
 void Transformer::zero_gradients() { impl_->shard.backend().zero(impl_->store.gradients()); }
 

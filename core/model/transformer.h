@@ -25,6 +25,13 @@ struct LossTotals {
   double weight = 0;
 };
 
+// Seconds in the passes of forward_backward, summed over its calls, as the host sees them: work that a device queues is
+// counted where the host waits for it. The head, which computes loss and gradient together, belongs to the backward.
+struct PassTimes {
+  double forward = 0;
+  double backward = 0;
+};
+
 struct MemoryPlan {
   std::size_t parameters = 0;   // compute values and frozen coefficients
   std::size_t gradients = 0;
@@ -63,6 +70,7 @@ class Transformer {
   using GradientsReady = void (*)(void* context, std::int64_t begin);
   void forward_backward(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, LossTotals& totals,
                         GradientsReady ready = nullptr, void* context = nullptr);
+  const PassTimes& pass_times() const;
   void zero_gradients();
   // After a step changed the trained values (learnable tables are rebuilt), or after values were loaded (all are).
   void parameters_changed();

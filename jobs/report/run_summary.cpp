@@ -144,7 +144,7 @@ RankActivity rank_activity(const std::string& directory, int number_of_rank) {
     count_event(rank, line);
     if (text(line, "event") != "step") continue;
     // Without the wait for others: a slow rank is the one that others wait for.
-    const double own = number(line, "data_seconds") + number(line, "forward_backward_seconds") +
+    const double own = number(line, "data_seconds") + number(line, "forward_seconds") + number(line, "backward_seconds") +
                        number(line, "optimizer_seconds") - number(line, "exposed_communication_seconds");
     if (!std::isfinite(own) || !std::isfinite(number(line, "seconds"))) continue;
     busy += own;

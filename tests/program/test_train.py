@@ -99,6 +99,39 @@ class RunDirectory(ProgramTest):
             rows = list(csv.DictReader(file))
         self.assertEqual([int(row["length"]) for row in rows], [32, 64, 128])
 
+    def test_metrics_say_where_time_and_memory_go(self):
+        self.train("run.name=alone")
+        self.train("logging.every=4", "model.layers=4", ranks=2)
+        before = 0
+        for line in self.metrics():
+            parts = [line[f"{part}_seconds"] for part in ("data", "forward", "backward", "optimizer")]
+            self.assertTrue(all(part > 0 for part in parts), line)
+            self.assertTrue(0 <= line["exposed_communication_seconds"] < sum(parts), line)
+            self.assertLess(sum(parts), line["seconds"] - before)
+            before = line["seconds"]
+            self.assertIn(line["slowest_rank"], (0, 1))
+            self.assertGreaterEqual(line["slowest_rank_behind_seconds"], 0)
+        self.assertGreater(sum(line["exposed_communication_seconds"] for line in self.metrics()), 0)
+        memory, alone = self.metrics()[0]["memory_bytes"], self.metrics("alone")[0]["memory_bytes"]
+        self.assertEqual(list(memory), ["parameters", "gradients", "optimizer", "activations", "tables"])
+        self.assertTrue(all(size > 0 for size in memory.values()), memory)
+        self.assertEqual(alone["optimizer"], 2 * alone["gradients"])
+        self.assertAlmostEqual(memory["optimizer"], memory["gradients"], delta=0.01 * memory["gradients"])
+        self.assertEqual(self.metrics("alone")[0]["slowest_rank_behind_seconds"], 0)
+
+    def test_every_rank_logs_its_phases_and_steps(self):
+        self.train(ranks=2)
+        for rank in range(2):
+            log = self.run_directory() / f"logs/rank-{rank:05}.jsonl"
+            events = [json.loads(line) for line in log.read_text().splitlines()]
+            phases = [event for event in events if event["event"] == "phase"]
+            self.assertEqual([event["phase"] for event in phases if event["next"] != "save"][:2], ["start", "save"], events)
+            self.assertEqual(phases[-1]["next"], "end")
+            self.assertTrue(all(event["seconds"] > 0 for event in phases))
+            steps = [event for event in events if event["event"] == "step"]
+            self.assertEqual([event["step"] for event in steps], list(range(1, 9)))
+            self.assertTrue(all(event["forward_seconds"] > 0 and event["backward_seconds"] > 0 for event in steps))
+
     def test_weights_are_whole_matrices_under_hugging_face_names(self):
         self.train(ranks=2)
         tensors = read_safetensors(self.run_directory() / "weights.safetensors")

@@ -195,7 +195,8 @@ std::string rank_line(int rank, std::int64_t step, double work) {
               {"event", "step"},
               {"seconds", 1.39},
               {"data_seconds", 0.01},
-              {"forward_backward_seconds", work},
+              {"forward_seconds", work / 3},
+              {"backward_seconds", work * 2 / 3},
               {"optimizer_seconds", 0.1},
               {"exposed_communication_seconds", 0.1}}
       .dump();

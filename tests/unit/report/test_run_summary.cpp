@@ -31,7 +31,8 @@ std::string write_real_run(const std::filesystem::path& parent) {
   log.at(10, "train");
   log.info("step", {{"seconds", 4.0},
                     {"data_seconds", 0.0},
-                    {"forward_backward_seconds", 2.5},
+                    {"forward_seconds", 0.75},
+                    {"backward_seconds", 1.75},
                     {"optimizer_seconds", 1.0},
                     {"exposed_communication_seconds", 0.5}});
   log.warning("bad_step", {{"message", "loss is not finite"}});
