@@ -34,5 +34,6 @@ void add_keys_command(CLI::App& app, Command& command);
 void add_report_command(CLI::App& app, Command& command);
 void add_run_command(CLI::App& app, Command& command);
 void add_sweep_command(CLI::App& app, Command& command);
+void add_logs_command(CLI::App& app, Command& command);
 
 }  // namespace longwave

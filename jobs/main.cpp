@@ -36,6 +36,7 @@ int parse_and_run(int argc, char** argv) {
   add_report_command(app, command);
   add_run_command(app, command);
   add_sweep_command(app, command);
+  add_logs_command(app, command);
   add_generate_command(app, command);
   add_checkpoint_command(app, command);
   add_keys_command(app, command);

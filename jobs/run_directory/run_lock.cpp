@@ -116,6 +116,12 @@ void make_sure_holder_is_dead(const std::string& run_directory, ByteLock& lock, 
 
 }  // namespace
 
+std::optional<LockRecord> read_run_lock(const std::string& run_directory) {
+  const std::string path = run_directory + "/lock";
+  if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
+  return read_record(File::open(path));
+}
+
 RunLock::RunLock(const std::string& run_directory, Patience patience)
     : lock_(take(run_directory, own_record(), patience)), record_(own_record()) {
   make_sure_holder_is_dead(run_directory, lock_, record_, patience);

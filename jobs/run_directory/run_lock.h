@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -23,6 +24,9 @@ struct LockRecord {
   int slurm_restart = 0;      // grows when Slurm requeues the job
   std::uint64_t beat = 0;
 };
+
+// For those who only look. Nothing: nobody holds the directory. The holder may have died since; then its count stands still.
+std::optional<LockRecord> read_run_lock(const std::string& run_directory);
 
 class RunLock {
  public:
