@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
+#include "core/backend/cuda/cuda_device.h"
 #include "core/backend/profile/profiling_backend.h"
 
 namespace longwave {
@@ -22,12 +25,30 @@ int threads_of_rank(int local_ranks) {
   return mine < all ? mine : std::max(1, all / std::max(1, local_ranks));
 }
 
-}  // namespace
+// Why this job cannot run on a GPU; empty when it can.
+std::string cuda_obstacle(const Config& config, const CudaDevices& devices) {
+  if (!devices.obstacle.empty()) return devices.obstacle;
+  const std::int64_t head_dim = config.model.head_dim;
+  if (head_dim != 64 && head_dim != 128) return fmt::format("model.head_dim is {}, and the GPU kernels have 64 and 128", head_dim);
+  if (config.run.precision == Precision::fp32) return "run.precision is fp32, and the GPU kernels compute in bf16";
+  if (config.logging.profile) return "logging.profile measures the operations of the CPU";
+  return {};
+}
 
-ChosenDevice choose_device(Config& config, int local_ranks) {
-  if (config.run.device == DeviceChoice::cuda) {
-    throw config_error("run.device: cuda, but this program was built without CUDA; use run.device=cpu");
-  }
+ChosenDevice choose_cuda(Config& config, const CudaDevices& devices, int local_rank) {
+  const std::size_t device = static_cast<std::size_t>(local_rank) % devices.bus_ids.size();
+  ChosenDevice chosen;
+  chosen.backend = make_cuda_backend(static_cast<int>(device));
+  const DeviceInfo info = chosen.backend->info();
+  chosen.compute = DType::bf16;
+  chosen.bus_id = devices.bus_ids[device];
+  chosen.note = fmt::format("cuda, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
+  config.run.device = DeviceChoice::cuda;
+  config.run.precision = Precision::bf16;
+  return chosen;
+}
+
+ChosenDevice choose_cpu(Config& config, int local_ranks, const std::string& why) {
   ChosenDevice chosen;
   chosen.backend = make_cpu_backend({threads_of_rank(local_ranks)});
   const DeviceInfo info = chosen.backend->info();
@@ -41,10 +62,39 @@ ChosenDevice choose_device(Config& config, int local_ranks) {
     chosen.profile = &profiling->profile();
     chosen.backend = std::move(profiling);
   }
-  chosen.note = fmt::format("cpu, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
+  chosen.note = fmt::format("cpu{}, {}, {}, {}", why, info.name, info.instructions, name_of(chosen.compute));
   config.run.device = DeviceChoice::cpu;
   config.run.precision = use_bf16 ? Precision::bf16 : Precision::fp32;
   return chosen;
+}
+
+}  // namespace
+
+ChosenDevice choose_device(Config& config, int local_ranks, int local_rank) {
+  if (config.run.device == DeviceChoice::cpu) return choose_cpu(config, local_ranks, "");
+  const CudaDevices devices = find_cuda_devices();
+  const std::string obstacle = cuda_obstacle(config, devices);
+  if (obstacle.empty()) return choose_cuda(config, devices, local_rank);
+  if (config.run.device == DeviceChoice::cuda) throw config_error("run.device: cuda, but {}; use run.device=cpu", obstacle);
+  // Nobody expects a GPU of a program that was built without CUDA.
+  return choose_cpu(config, local_ranks, devices.built ? fmt::format(" (no GPU: {})", obstacle) : "");
+}
+
+void refuse_shared_devices(Communicator& control, const ChosenDevice& device, const std::string& host) {
+  struct Place {
+    char text[128];
+  };
+  std::vector<Place> places(static_cast<std::size_t>(control.size()));
+  Place& own = places[static_cast<std::size_t>(control.rank())];
+  if (!device.bus_id.empty()) std::strncpy(own.text, (host + " " + device.bus_id).c_str(), sizeof own.text - 1);
+  control.all_gather(&own, places.data(), sizeof(Place), Element::byte);
+  for (std::size_t a = 0; a < places.size(); ++a) {
+    for (std::size_t b = a + 1; b < places.size(); ++b) {
+      if (places[a].text[0] == '\0' || std::strcmp(places[a].text, places[b].text) != 0) continue;
+      throw config_error("ranks {} and {} share one GPU ({}); start one rank a GPU (srun --gpus-per-task=1, or mpirun with as many "
+                         "ranks as nvidia-smi lists), or use run.device=cpu", a, b, places[a].text);
+    }
+  }
 }
 
 }  // namespace longwave

@@ -7,18 +7,25 @@
 #include "core/backend/backend.h"
 #include "core/backend/profile/profile.h"
 #include "jobs/config/config.h"
+#include "parallel/communicator.h"
 
 namespace longwave {
 
 struct ChosenDevice {
   std::unique_ptr<Backend> backend;
   DType compute = DType::f32;
-  std::string note;  // why, in one line for the log
+  std::string note;            // what and why, in one line for the log
+  std::string bus_id;          // of the GPU; empty on the CPU
   Profile* profile = nullptr;  // the backend's, with logging.profile
 };
 
-// Resolves run.device and run.precision and writes what was chosen back to `config`. `local_ranks` share this node; without
-// OMP_NUM_THREADS each gets its part of the processors. Throws config_error: device: cuda in a program built without it.
-ChosenDevice choose_device(Config& config, int local_ranks);
+// Resolves run.device and run.precision and writes what was chosen back to `config`. `local_ranks` share this node and this is
+// number `local_rank` of them: without OMP_NUM_THREADS each gets its part of the processors, and each takes the visible GPU of
+// its number. `auto` is the GPU where there is one that can run this model in this precision, else the CPU. Throws
+// config_error where `cuda` cannot be had.
+ChosenDevice choose_device(Config& config, int local_ranks, int local_rank = 0);
+
+// Throws config_error on every rank when two of a host have taken one GPU. Collective.
+void refuse_shared_devices(Communicator& control, const ChosenDevice& device, const std::string& host);
 
 }  // namespace longwave

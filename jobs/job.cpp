@@ -1,6 +1,7 @@
 #include "jobs/job.h"
 
 #include "parallel/agreement.h"
+#include "parallel/device_communicator.h"
 
 namespace longwave {
 
@@ -11,9 +12,11 @@ Job::Job(MpiEnvironment& environment, Communicator& control_ranks, Config wanted
     data = std::make_unique<Dataset>(config.data, config.model.vocabulary);
     finish_config(config, control.size(), data->vocabulary());
     shape = resolve_mesh(control.size(), config.parallel.tensor, config.parallel.data, config.model, config.train.batch);
-    device = choose_device(config, mpi.local_size());
+    device = choose_device(config, mpi.local_size(), mpi.local_rank());
   });
-  mesh = std::make_unique<Mesh>(control, control, shape);
+  together(control, [&] { refuse_shared_devices(control, device, mpi.host()); });
+  together(control, [&] { tensors = make_device_communicator(control, *device.backend); });
+  mesh = std::make_unique<Mesh>(control, tensors ? *tensors : control, shape);
   shards = std::make_unique<MeshTensorGroup>(mesh->tensor(), config.parallel.sequence);
   together(control, [&] {
     const TransformerOptions options{device.compute, config.run.seed, 0};

@@ -30,6 +30,7 @@ struct Job {
   Config config;  // finished: mesh, device, precision and vocabulary are what they are
   ChosenDevice device;
   std::unique_ptr<Dataset> data;
+  std::unique_ptr<Communicator> tensors;  // of device memory; null where that is host memory
   std::unique_ptr<Mesh> mesh;
   std::unique_ptr<MeshTensorGroup> shards;
   std::unique_ptr<Transformer> model;  // values allocated, not initialised

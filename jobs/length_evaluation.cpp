@@ -21,7 +21,7 @@ EvaluationShare share_of(const Job& job) { return {job.mesh->data_rank(), job.me
 
 // Shards of one model must stop at the same pass, or one would wait in a reduction for the other.
 void stop_if_asked(Job& job) {
-  const std::int64_t signal = all_reduce_value(job.mesh->tensor(), static_cast<std::int64_t>(stop_requested()), Reduction::max);
+  const std::int64_t signal = all_reduce_value(job.mesh->tensor_control(), static_cast<std::int64_t>(stop_requested()), Reduction::max);
   if (signal != 0) throw Error(ExitCode::requeue, fmt::format("stopped by {} during evaluation", signal_name(static_cast<int>(signal))));
 }
 

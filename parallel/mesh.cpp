@@ -73,6 +73,7 @@ Mesh::Mesh(Communicator& control, Communicator& world, MeshShape shape) : contro
                  "{} x {} on {} ranks", shape.data, shape.tensor, control.size());
   tensor_ = world.split(data_rank(), tensor_rank());
   data_ = world.split(tensor_rank(), data_rank());
+  if (&world != &control) tensor_control_ = control.split(data_rank(), tensor_rank());
 }
 
 Communicator& Mesh::replicas(std::int64_t count) {

@@ -5,6 +5,7 @@
 //   gradients, updated parameters              data()
 //   gradients of replicated KV heads           replicas(n): the n adjacent shards that hold the same values
 //   decisions, norms, loss totals              control(): every rank, host memory
+//   decisions of the shards of one model       tensor_control(): host memory
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,7 @@ class Mesh {
   Communicator& world() { return world_; }
   Communicator& data() { return *data_; }
   Communicator& tensor() { return *tensor_; }
+  Communicator& tensor_control() { return tensor_control_ ? *tensor_control_ : *tensor_; }
   // `count` divides the tensor axis. Collective over the tensor axis the first time it is asked for.
   Communicator& replicas(std::int64_t count);
 
@@ -54,6 +56,7 @@ class Mesh {
   MeshShape shape_;
   std::unique_ptr<Communicator> data_;
   std::unique_ptr<Communicator> tensor_;
+  std::unique_ptr<Communicator> tensor_control_;  // null where tensors are in host memory
   std::map<std::int64_t, std::unique_ptr<Communicator>> replicas_;
 };
 

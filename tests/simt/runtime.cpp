@@ -75,6 +75,8 @@ bool collective_under_way() {
 
 // Runs `wanted` until `reached`; what it waits for, and collectives that peers may wait for, run in between.
 template <class Reached> cudaError_t run_until(SimtStream* wanted, const Reached& reached) {
+  if (reached()) return runtime().failed;
+  const DeviceAccess access;  // once for all steps: opening and closing costs more than most of them
   while (runtime().failed == cudaSuccess && !reached()) {
     if (wanted != nullptr && advance(wanted)) continue;
     bool moved = false;

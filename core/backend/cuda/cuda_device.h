@@ -12,6 +12,7 @@ namespace longwave {
 struct CudaDevices {
   std::vector<std::string> bus_ids;  // PCI, of every visible GPU, by device number
   std::string obstacle;              // why there are none: no driver, no GPU, built without CUDA
+  bool built = true;                 // false: built without CUDA
 };
 
 CudaDevices find_cuda_devices();

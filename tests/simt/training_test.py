@@ -1,0 +1,115 @@
+"""Trains a small model with the program on the emulated GPU and on the CPU, and holds one against the other.
+
+  training_test.py CASE --simt PROGRAM --cpu PROGRAM --mpirun MPIRUN --text FILE
+
+Cases: a mesh as DATAxTENSOR; `checkpoints`; `refusals`.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+JOB = """
+model: {layers: 2, width: 128, heads: 2, kv_heads: 2, head_dim: 64, mlp_hidden: 128, context: 64}
+position: {kind: fope}
+data: {train: [{path: TEXT}], validation: [{path: TEXT}]}
+train: {steps: 10, batch: 4}
+schedule: {warmup: 2}
+evaluate: {lengths: [256], tokens: 512, passkey: {trials: 0}}
+logging: {every: 1}
+"""
+
+
+def run(program, arguments, ranks=1, environment=None):
+    command = [OPTIONS.mpirun, "-n", str(ranks)] if ranks > 1 else []
+    command += [program, "train", str(JOB_FILE), f"run.dir={FOLDER}", *arguments]
+    return subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False)
+
+
+def train(program, name, *arguments, ranks=1):
+    result = run(program, [f"run.name={name}", *arguments], ranks)
+    if result.returncode != 0:
+        sys.exit(f"{name}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+def metrics(name):
+    lines = [json.loads(line) for line in (FOLDER / name / "metrics.jsonl").read_text().splitlines()]
+    return {line["step"]: line for line in lines if "grad_norm" in line}
+
+
+def perplexity(name):
+    return json.loads((FOLDER / name / "eval" / "perplexity.json").read_text())["lengths"][0]["perplexity"]
+
+
+def expect_close(what, actual, expected, tolerance=1e-2):
+    if not abs(actual - expected) <= tolerance * abs(expected):
+        sys.exit(f"{what}: {actual}, not {expected}")
+
+
+def compare_steps(one, other, steps):
+    a, b = metrics(one), metrics(other)
+    for step in steps:
+        for key in ("loss", "grad_norm"):
+            expect_close(f"{key} of step {step}, {one} against {other}", a[step][key], b[step][key])
+
+
+def check_mesh(data, tensor):
+    on_gpu = train(OPTIONS.simt, "gpu", f"parallel.tensor={tensor}", "run.device=cuda", ranks=data * tensor)
+    if "cuda, emulated GPU" not in on_gpu:
+        sys.exit("not on the emulated GPU:\n" + on_gpu)
+    train(OPTIONS.cpu, "cpu", "run.device=cpu")
+    compare_steps("gpu", "cpu", range(1, 11))
+    expect_close("perplexity at 4 x the training length", perplexity("gpu"), perplexity("cpu"))
+
+
+def check_checkpoints():
+    """Half a run on one device, the other half on the other, both ways; the schedule is that of the half it is in."""
+    first, whole = ["train.steps=5", "checkpoint.every_steps=5"], ["train.steps=8"]
+    train(OPTIONS.simt, "gpu-cpu", *first, "run.device=cuda")
+    train(OPTIONS.cpu, "gpu-cpu", *whole, "run.device=cpu")
+    train(OPTIONS.cpu, "cpu-gpu", *first, "run.device=cpu")
+    resumed = train(OPTIONS.simt, "cpu-gpu", *whole, "run.device=cuda", "parallel.tensor=2", ranks=2)
+    if "goes on from" not in resumed:
+        sys.exit("the checkpoint of the CPU was not read:\n" + resumed)
+    compare_steps("gpu-cpu", "cpu-gpu", range(1, 9))
+
+
+def check_refusals():
+    no_gpu = {"LONGWAVE_SIMT_DEVICES": "0"}
+    for program, arguments, ranks, environment, words in [
+            (OPTIONS.cpu, [], 1, {}, "built without CUDA"),
+            (OPTIONS.simt, [], 1, no_gpu, "no GPU is visible"),
+            (OPTIONS.simt, ["model.head_dim=32"], 1, {}, "model.head_dim is 32"),
+            (OPTIONS.simt, ["run.precision=fp32"], 1, {}, "run.precision is fp32"),
+            (OPTIONS.simt, ["parallel.tensor=2"], 2, {"LONGWAVE_SIMT_DEVICES": "1"}, "ranks 0 and 1 share one GPU")]:
+        result = run(program, ["run.name=refused", "run.device=cuda", *arguments], ranks, environment)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("longwave: ")]
+        if result.returncode != 78 or len(lines) != 1 or words not in lines[0]:
+            sys.exit(f"{words}: exit code {result.returncode}\n{result.stderr}")
+        if (FOLDER / "refused").exists():
+            sys.exit(f"{words}: a run directory was made")
+    result = run(OPTIONS.simt, ["run.name=fallback", "train.steps=1", "schedule.warmup=1"], 1, no_gpu)
+    if result.returncode != 0 or "cpu (no GPU: no GPU is visible" not in result.stdout:
+        sys.exit(f"auto without a GPU: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("case")
+    for option in ("simt", "cpu", "mpirun", "text"):
+        parser.add_argument("--" + option, required=True)
+    OPTIONS = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        FOLDER = pathlib.Path(folder)
+        JOB_FILE = FOLDER / "small.yaml"
+        JOB_FILE.write_text(JOB.replace("TEXT", OPTIONS.text))
+        if OPTIONS.case == "checkpoints":
+            check_checkpoints()
+        elif OPTIONS.case == "refusals":
+            check_refusals()
+        else:
+            check_mesh(*map(int, OPTIONS.case.split("x")))
