@@ -10,9 +10,9 @@
 namespace longwave {
 namespace {
 
-// Logits of a chunk should stay in the last-level cache between the passes over them, but a product of few rows wastes the
-// weight it reads: at least 256 rows.
-std::int64_t choose_chunk(std::int64_t row_bytes) { return std::clamp<std::int64_t>((4 << 20) / row_bytes, 256, 4096); }
+// Logits of a chunk should stay in the last-level cache between the passes over them. But each chunk reads the weight twice and
+// its gradient, of twice the size, once, and writes that back: below 1024 rows of a large vocabulary this costs more.
+std::int64_t choose_chunk(std::int64_t row_bytes) { return std::clamp<std::int64_t>((4 << 20) / row_bytes, 1024, 4096); }
 
 }  // namespace
 

@@ -36,6 +36,20 @@ struct Bf16Words {
   }
 };
 template <class T> struct WordsOf { using type = Bf16Words; };
+
+inline void store_words(std::uint32_t* to, HalfVec even, HalfVec odd) {
+  const WordVec words = to_words(even) | to_words(odd) << 16;
+  __builtin_memcpy(to, &words, sizeof words);
+}
+// Words whose halves are bf16 of `even` and `odd`.
+inline void store_pairs(std::uint32_t* to, Vec even, Vec odd) { store_words(to, to_bf16(even), to_bf16(odd)); }
+// The same of `lanes` elements of two rows.
+inline void store_pairs(std::uint32_t* to, const Bf16Bits* even, const Bf16Bits* odd) {
+  HalfVec low, high;
+  __builtin_memcpy(&low, even, sizeof low);
+  __builtin_memcpy(&high, odd, sizeof high);
+  store_words(to, low, high);
+}
 template <> struct WordsOf<float> { using type = FloatWords; };
 #else
 template <class T> struct WordsOf { using type = FloatWords; };  // bf16 is widened when it is packed
@@ -211,7 +225,9 @@ Right<Word> right_rows(const T* from, std::int64_t from_row, int rows, int head_
       const T* even = from + r * from_row;
       if (r + 1 < rows) {
         const T* odd = even + from_row;
-        for (int d = 0; d < count; ++d) to[d] = even[d] | static_cast<Word>(odd[d]) << 16;
+        int d = 0;
+        for (; d + lanes <= count; d += lanes) store_pairs(to + d, even + d, odd + d);
+        for (; d < count; ++d) to[d] = even[d] | static_cast<Word>(odd[d]) << 16;
       } else {
         for (int d = 0; d < count; ++d) to[d] = even[d];
       }
@@ -268,15 +284,6 @@ struct LogitScale {
 inline LogitScale logit_scale(const AttentionOperands& operands, std::int64_t head) {
   return {operands.scale * log2_e, operands.slopes != nullptr ? operands.slopes[head] * log2_e : 0.0f};
 }
-
-#if defined(__AVX512BF16__)
-// Words whose halves are bf16 of `even` and `odd`.
-inline void store_pairs(std::uint32_t* to, Vec even, Vec odd) {
-  const WordVec low = __builtin_convertvector(to_bf16(even), WordVec), high = __builtin_convertvector(to_bf16(odd), WordVec);
-  const WordVec words = low | high << 16;
-  __builtin_memcpy(to, &words, sizeof words);
-}
-#endif
 
 }  // namespace
 }  // namespace longwave::simd::LONGWAVE_ISA

@@ -29,14 +29,19 @@ typedef double DoubleVec __attribute__((vector_size(4 * lanes)));    // half as 
 
 inline Vec broadcast(float value) { return value - Vec{}; }
 
-inline Vec from_bf16(HalfVec half) {
+// Each element into the low half of a word.
+inline WordVec to_words(HalfVec half) {
 #if defined(__AVX512F__)
-  __m256i packed;  // in one instruction, where GCC's own conversion takes four
+  __m256i packed;  // one instruction, where GCC's own conversion takes four
   __builtin_memcpy(&packed, &half, sizeof packed);
-  const WordVec words = reinterpret_cast<WordVec>(_mm512_maskz_cvtepu16_epi32(0xffff, packed)) << 16;
+  return reinterpret_cast<WordVec>(_mm512_maskz_cvtepu16_epi32(0xffff, packed));
 #else
-  const WordVec words = __builtin_convertvector(half, WordVec) << 16;
+  return __builtin_convertvector(half, WordVec);
 #endif
+}
+
+inline Vec from_bf16(HalfVec half) {
+  const WordVec words = to_words(half) << 16;
   Vec value;
   __builtin_memcpy(&value, &words, sizeof value);
   return value;
