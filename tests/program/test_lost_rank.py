@@ -118,7 +118,7 @@ class StoppedRank(LostRank):
         self.assert_status("evaluate")
 
     def test_in_an_evaluation_by_itself_which_leaves_the_runs_status(self):
-        self.train("train.steps=2", "evaluate.lengths=[32]")
+        self.train("train.steps=2", "evaluate.passkey.trials=0")
         before = self.status()
         self.assertEqual(self.lose(signal.SIGSTOP, "evaluate", ["evaluate", "runs/job"]), LOST)
         self.assertEqual(self.status(), before)
