@@ -32,6 +32,7 @@ void add_prepare_command(CLI::App& app, Command& command);
 void add_checkpoint_command(CLI::App& app, Command& command);
 void add_keys_command(CLI::App& app, Command& command);
 void add_report_command(CLI::App& app, Command& command);
+void add_preflight_command(CLI::App& app, Command& command);
 void add_run_command(CLI::App& app, Command& command);
 void add_sweep_command(CLI::App& app, Command& command);
 void add_logs_command(CLI::App& app, Command& command);

@@ -34,6 +34,7 @@ int parse_and_run(int argc, char** argv) {
   add_train_command(app, command);
   add_evaluate_command(app, command);
   add_report_command(app, command);
+  add_preflight_command(app, command);
   add_run_command(app, command);
   add_sweep_command(app, command);
   add_logs_command(app, command);

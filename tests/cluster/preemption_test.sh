@@ -11,7 +11,7 @@ must wait_until 60 has_reached "$run" 10
 freeze
 low=$job
 submit --partition=urgent --nodes=3 --exclusive --output=urgent.out --wrap='hostname'
-must wait_until 60 log_says 'train.sbatch: USR1 at'
+must wait_until 60 log_says 'longwave: USR1 at'
 thaw
 must ends "$job" 90
 must in_state "$job" COMPLETED

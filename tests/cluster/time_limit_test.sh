@@ -10,7 +10,7 @@ sed -i 's/step: 20/step: 300/' job.yaml
 submit --nodes=2 --ntasks-per-node=1 --time=1 --signal=B:USR1@20 --export=ALL,LONGWAVE_LEAD=20 "$batch/train.sbatch" job.yaml
 must wait_until 60 has_reached "$run" 10
 freeze
-must wait_until 90 log_says 'train.sbatch: USR1 at'
+must wait_until 90 log_says 'longwave: USR1 at'
 thaw
 must wait_until 60 log_says 'exit code 75'
 must ends "$job" 180

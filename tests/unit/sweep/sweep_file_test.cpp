@@ -105,7 +105,7 @@ TEST_P(ShippedSweep, FitsTheGpusItNames) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, ShippedSweep,
                          testing::Values("jobs/paper/grid.yaml", "jobs/paper/ablations.yaml", "jobs/paper/gain.yaml",
-                                         "jobs/paper/frequencies.yaml"));
+                                         "jobs/paper/frequencies.yaml", "jobs/paper/continual.yaml"));
 
 TEST(ShippedCpuGrid, HasThreeScalesFourPositionsAndTwoSeeds) {
   const std::filesystem::path before = std::filesystem::current_path();
