@@ -86,14 +86,17 @@ bool has_its_name(const File& file) {
 
 ByteLock take(const std::string& run_directory, const LockRecord& own, const RunLock::Patience& patience) {
   const auto limit = Clock::now() + patience.requeued;
-  while (true) {
+  for (int without_record = 0;;) {
     ByteLock lock = ByteLock::try_lock(File::update(run_directory + "/lock"), ByteLock::run_byte);
     if (lock.held()) {
       if (has_its_name(lock.file())) return lock;
       continue;
     }
     const std::optional<LockRecord> holder = read_record(lock.file());
-    if (!holder || !is_earlier_attempt(*holder, own) || Clock::now() > limit) refuse(run_directory, holder);
+    // A holder without a record has just taken the lock or is about to give it back.
+    without_record = holder ? 0 : without_record + 1;
+    const bool worth_waiting = holder ? is_earlier_attempt(*holder, own) && Clock::now() < limit : without_record < 10;
+    if (!worth_waiting) refuse(run_directory, holder);
     std::this_thread::sleep_for(100ms);
   }
 }
