@@ -41,8 +41,9 @@ prepare_text() {
 choose_steps() {
   local kind plan
   for kind in "${positions[@]}"; do
-    steps=$(sed -n 's/^  steps: *\([0-9]*\).*/\1/p' "runs/$name-$kind/config.yaml" 2>/dev/null | head -n 1)
-    [ -z "$steps" ] || return 0
+    [ -f "runs/$name-$kind/config.yaml" ] || continue
+    steps=$(sed -n 's/^  steps: *\([0-9]*\).*/\1/p' "runs/$name-$kind/config.yaml")
+    return 0
   done
   say "Measuring this machine"
   plan=$("$longwave" plan "$job" --ranks "$ranks" --json) || fail "the measurement failed."
