@@ -16,9 +16,9 @@ QUICKSTART = dict(layers=4, width=256, heads=4, hidden=640, vocabulary=257, cont
 CASES = {
     # name: model, sequences a step over all ranks, length measured, evaluation only
     "quickstart": (QUICKSTART, 32, 256, False),
-    "60m": (dict(layers=8, width=512, heads=8, hidden=2048, vocabulary=50280, context=512), 8, 512, False),
+    "60m": (dict(layers=8, width=512, heads=8, hidden=2048, vocabulary=50280, context=512), 4, 512, False),
     # GPT-2's sizes; a SwiGLU of 2048 has the parameters of its 3072-wide MLP
-    "124m": (dict(layers=12, width=768, heads=12, hidden=2048, vocabulary=50257, context=1024, tied=True), 4, 1024, False),
+    "124m": (dict(layers=12, width=768, heads=12, hidden=2048, vocabulary=50257, context=1024, tied=True), 2, 1024, False),
     "evaluate-16x": (QUICKSTART, 2, 4096, True),
 }
 LAYOUTS = {"1x2": (1, 2), "2x1": (2, 1)}  # ranks, threads a rank
@@ -92,38 +92,52 @@ def start_torch(options, case, layout, compiled):
     return Worker(command, ranks, threads, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
 
 
+def alternate(workers, rounds):
+    """[(seconds, processor seconds) of every round] by worker; they take turns, so that a slow moment is shared."""
+    runs = {name: [] for name in workers}
+    for turn in range(rounds):
+        for name in workers if turn % 2 == 0 else reversed(workers):
+            runs[name].append(workers[name].measure())
+    return runs
+
+
+def median_seconds(runs):
+    return statistics.median(seconds for seconds, _ in runs)
+
+
 def measure(options, case, layout):
-    """Rows of one case and layout: the programs take turns, so that a slow moment of the machine is shared."""
+    """Rows of one case and layout."""
     model, batch, length, evaluate = CASES[case]
-    workers = {"fope": start_ours(options, case, layout, "fope")}
-    if case == "quickstart":
-        workers["rope"] = start_ours(options, case, layout, "rope")
-    if options.python:
-        workers["eager"] = start_torch(options, case, layout, False)
-        workers["compile"] = start_torch(options, case, layout, True)
-    rounds = {name: [] for name in workers}
-    for turn in range(options.rounds):
-        order = list(workers) if turn % 2 == 0 else list(reversed(workers))
-        for name in order:
-            rounds[name].append(workers[name].measure())
-    rate = workers["fope"].rate
-    for worker in workers.values():
-        worker.stop()
-    speed = {name: batch * length / statistics.median(seconds for seconds, _ in runs) for name, runs in rounds.items()}
-    share = {name: statistics.median(own / seconds for seconds, own in runs) for name, runs in rounds.items()}
-    row = {"case": case, "layout": layout, "ours": speed["fope"], "peer": None, "ratio": None,
-           "fraction_of_rate": speed["fope"] * operations_per_token(model, length, evaluate) / rate}
-    if options.python:
-        best = "eager" if speed["eager"] > speed["compile"] else "compile"
-        row.update(peer=speed[best], ratio=speed["fope"] / speed[best], peer_mode=best,
-                   eager=speed["eager"], compile=speed["compile"])
-    row.update(rate=rate, processors=share["fope"] / LAYOUTS[layout][1])
+    tokens = batch * length
+    ours = start_ours(options, case, layout, "fope")
+    row = {"case": case, "layout": layout, "ours": None, "peer": None, "ratio": None, "fraction_of_rate": None}
+    runs = []
+    # One peer at a time: together they would not fit into the memory of a laptop.
+    for mode in ("eager", "compile") if options.python else ():
+        peer = start_torch(options, case, layout, mode == "compile")
+        pair = alternate({"ours": ours, "peer": peer}, options.rounds)
+        peer.stop()
+        runs += pair["ours"]
+        peer_seconds = median_seconds(pair["peer"])
+        row[mode] = tokens / peer_seconds
+        ratio = peer_seconds / median_seconds(pair["ours"])
+        if row["ratio"] is None or ratio < row["ratio"]:
+            row.update(peer=row[mode], ratio=ratio, peer_mode=mode)
+    if not runs:
+        runs = alternate({"ours": ours}, options.rounds)["ours"]
+    row["ours"] = tokens / median_seconds(runs)
+    row["fraction_of_rate"] = row["ours"] * operations_per_token(model, length, evaluate) / ours.rate
+    row["rate"] = ours.rate
+    row["processors"] = statistics.median(own / seconds for seconds, own in runs) / LAYOUTS[layout][1]
     rows = [row]
     if case == "quickstart":
-        # Rounds next to each other, so that the pairs see the same machine.
-        ratio = statistics.median(rope / fope for (fope, _), (rope, _) in zip(rounds["fope"], rounds["rope"]))
-        rows.append({"case": "fope-over-rope", "layout": layout, "ours": speed["fope"], "peer": speed["rope"], "ratio": ratio,
-                     "fraction_of_rate": row["fraction_of_rate"], "rate": rate, "processors": row["processors"]})
+        rope = start_ours(options, case, layout, "rope")
+        pair = alternate({"fope": ours, "rope": rope}, 3 * options.rounds)
+        rope.stop()
+        fope_tokens, rope_tokens = (tokens / median_seconds(pair[name]) for name in ("fope", "rope"))
+        ratio = statistics.median(rope / fope for (fope, _), (rope, _) in zip(pair["fope"], pair["rope"]))
+        rows.append(dict(row, case="fope-over-rope", ours=fope_tokens, peer=rope_tokens, ratio=ratio, peer_mode="rope"))
+    ours.stop()
     return rows
 
 
@@ -133,7 +147,7 @@ def show(rows):
     for row in rows:
         peer = f"{row['peer']:>10.0f}" if row["peer"] else f"{'-':>10}"
         ratio = f"{row['ratio']:>6.2f}" if row["ratio"] else f"{'-':>6}"
-        mode = "rope" if row["case"] == "fope-over-rope" else row.get("peer_mode", "-")
+        mode = row.get("peer_mode", "-")
         print(f"{row['case']:<16}{row['layout']:<8}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}{row['fraction_of_rate']:>9.2f}"
               f"{row['rate'] / 1e12:>9.2f}{row['processors']:>12.2f}")
     print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of oneDNN's\n"
@@ -148,8 +162,8 @@ def main():
     parser.add_argument("--json", default="", metavar="FILE", help="write the rows there")
     parser.add_argument("--cases", default=",".join(CASES), help=f"default: {','.join(CASES)}")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="ranks x threads; default: 1x2,2x1")
-    parser.add_argument("--rounds", type=int, default=5, help="of each program; default 5")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a round, at least one step; default 1")
+    parser.add_argument("--rounds", type=int, default=3, help="of each program; default 3")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of a round, at least one step; default 1.5")
     parser.add_argument("--fp32", action="store_true", help="both programs in fp32 instead of bf16")
     options = parser.parse_args()
     rows = []

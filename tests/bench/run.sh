@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How fast this machine trains and evaluates, beside PyTorch: one table.
-#   ./tests/bench/run.sh                              everything; about ten minutes, more when PyTorch has to be installed
+#   ./tests/bench/run.sh                              everything; under ten minutes, twice that the first time
 #   ./tests/bench/run.sh --cases quickstart --layouts 2x1 --rounds 9
 #   ./tests/bench/run.sh --json FILE                  the rows as JSON
 #   ./tests/bench/run.sh --no-peer                    without PyTorch
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
 done
 
 install_packages "${longwave_packages[@]}" python3-venv
-build bench_worker
+build ON bench_worker
 prepare_mpi
 
 if [ $peer = yes ]; then
