@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . jobs/setup.sh
 . tests/cluster/packages.sh
 
-install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy "${cluster_packages[@]}"
+install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy clang libclang-rt-14-dev "${cluster_packages[@]}"
 build ON all
 prepare_mpi
 say "Running the tests"
