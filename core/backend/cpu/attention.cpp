@@ -56,6 +56,15 @@ AttentionOperands operands_of(Tensor q, Tensor k, Tensor v, Tensor out, Tensor l
   return operands;
 }
 
+// Whether the kernels on AMX tiles take it, and how many blocks of queries they take at once.
+bool on_tiles(DType dtype, std::int64_t head_dim) {
+  return dtype == DType::bf16 && head_dim % 32 == 0 && active_isa() == Isa::amx_bf16;
+}
+// As many as attention_scratch_floats holds.
+std::int64_t blocks_at_once(bool tiles, std::int64_t head_dim) {
+  return !tiles ? 1 : head_dim <= 128 ? attention_most_query_blocks : 2;
+}
+
 // How the partial sums of dk and dv lie in the workspace: parts, each dk and dv of all KV heads.
 struct PartialSums {
   std::int64_t parts = 0;
@@ -81,13 +90,22 @@ void attention_forward_cpu(Tensor q, Tensor k, Tensor v, AttentionShape shape, A
   const auto block_kernel =
       q.dtype == DType::f32 ? attention_forward_kernels().block_f32 : attention_forward_kernels().block_bf16;
   const std::int64_t blocks = (shape.length + attention_block - 1) / attention_block;
-  const std::int64_t units = shape.batch * shape.heads * blocks;
-  // The last block of queries has the most keys: it goes first, and the short ones fill the end.
+  const bool tiles = on_tiles(q.dtype, shape.head_dim);
+  const std::int64_t at_once = blocks_at_once(tiles, shape.head_dim);
+  const std::int64_t ranges = (blocks + at_once - 1) / at_once;
+  const std::int64_t units = shape.batch * shape.heads * ranges;
+  // The last blocks of queries have the most keys: they go first, and the short ones fill the end.
 #pragma omp parallel for schedule(dynamic)
   for (std::int64_t unit = 0; unit < units; ++unit) {
-    const std::int64_t head = unit / blocks;
-    const std::int64_t block = blocks - 1 - unit % blocks;
-    block_kernel(operands, {head / shape.heads, head % shape.heads, block * attention_block}, thread_scratch());
+    const std::int64_t head = unit / ranges;
+    const std::int64_t block = (ranges - 1 - unit % ranges) * at_once;
+    const AttentionBlock first{head / shape.heads, head % shape.heads, block * attention_block};
+    if (tiles) {
+      const auto count = static_cast<int>(std::min(at_once, blocks - block));
+      simd::amx_bf16::amx_attention_kernels.forward(operands, first, count, thread_scratch());
+    } else {
+      block_kernel(operands, first, thread_scratch());
+    }
   }
 }
 
@@ -112,8 +130,11 @@ void attention_backward_cpu(Tensor q, Tensor k, Tensor v, Tensor out, Tensor dou
   const std::int64_t groups = shape.batch * shape.kv_heads;
   const std::int64_t heads_of_group = shape.heads / shape.kv_heads;
   const std::int64_t blocks = (shape.length + attention_block - 1) / attention_block;
+  const bool tiles = on_tiles(q.dtype, shape.head_dim);
+  const std::int64_t at_once = blocks_at_once(tiles, shape.head_dim);
+  const std::int64_t ranges = (blocks + at_once - 1) / at_once;
 
-  // A unit owns one part of one KV head's sums and adds every parts-th block of queries, in a fixed order.
+  // A unit owns one part of one KV head's sums and adds every parts-th range of queries, in a fixed order.
 #pragma omp parallel for schedule(dynamic)
   for (std::int64_t unit = 0; unit < groups * sums.parts; ++unit) {
     const std::int64_t group = unit / sums.parts;
@@ -122,10 +143,16 @@ void attention_backward_cpu(Tensor q, Tensor k, Tensor v, Tensor out, Tensor dou
     float* const dv_sum = dk_sum + groups * sums.head;
     std::memset(dk_sum, 0, static_cast<std::size_t>(sums.head) * sizeof(float));
     std::memset(dv_sum, 0, static_cast<std::size_t>(sums.head) * sizeof(float));
-    for (std::int64_t index = part; index < heads_of_group * blocks; index += sums.parts) {
-      const std::int64_t head = group % shape.kv_heads * heads_of_group + index / blocks;
-      const std::int64_t block = blocks - 1 - index % blocks;
-      block_kernel(operands, {group / shape.kv_heads, head, block * attention_block}, {dk_sum, dv_sum}, thread_scratch());
+    for (std::int64_t index = part; index < heads_of_group * ranges; index += sums.parts) {
+      const std::int64_t head = group % shape.kv_heads * heads_of_group + index / ranges;
+      const std::int64_t block = (ranges - 1 - index % ranges) * at_once;
+      const AttentionBlock first{group / shape.kv_heads, head, block * attention_block};
+      if (tiles) {
+        const auto count = static_cast<int>(std::min(at_once, blocks - block));
+        simd::amx_bf16::amx_attention_kernels.backward(operands, first, count, {dk_sum, dv_sum}, thread_scratch());
+      } else {
+        block_kernel(operands, first, {dk_sum, dv_sum}, thread_scratch());
+      }
     }
   }
 

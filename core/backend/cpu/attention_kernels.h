@@ -60,6 +60,16 @@ struct AttentionBackwardKernels {
                          std::int64_t count);
 };
 
+// bf16 on AMX tiles, for a head_dim that is a multiple of 32: neighbouring blocks of one head at once, which share what is packed
+// of a tile of keys. As the block kernels otherwise.
+inline constexpr int attention_most_query_blocks = 4;
+struct AmxAttentionKernels {
+  void (*forward)(const AttentionOperands&, AttentionBlock first, int blocks, float* scratch);
+  void (*backward)(const AttentionOperands&, AttentionBlock first, int blocks, AttentionPartialSums, float* scratch);
+};
+
+namespace simd::amx_bf16 { extern const AmxAttentionKernels amx_attention_kernels; }
+
 LONGWAVE_DECLARE_KERNELS(AttentionForwardKernels, attention_forward_kernels)
 LONGWAVE_DECLARE_KERNELS(AttentionBackwardKernels, attention_backward_kernels)
 

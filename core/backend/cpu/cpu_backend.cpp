@@ -40,6 +40,7 @@ const char* instructions_of(Isa isa) {
     case Isa::avx2: return "AVX2";
     case Isa::avx512: return "AVX512";
     case Isa::avx512_bf16: return "AVX512-BF16";
+    case Isa::amx_bf16: return "AMX-BF16";
   }
   return "?";
 }
@@ -58,7 +59,7 @@ CpuBackend::CpuBackend(const BackendOptions& options) {
 DeviceInfo CpuBackend::info() const {
   return {.name = processor_name(),
           .instructions = instructions_of(active_isa()),
-          .has_bf16 = active_isa() == Isa::avx512_bf16 && MatrixProducts::has_bf16()};
+          .has_bf16 = active_isa() >= Isa::avx512_bf16 && MatrixProducts::has_bf16()};
 }
 
 // ---- memory

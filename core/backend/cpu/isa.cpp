@@ -1,5 +1,9 @@
 #include "core/backend/cpu/isa.h"
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -14,9 +18,24 @@ const char* name_of(Isa isa) {
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
     case Isa::avx512_bf16: return "avx512_bf16";
+    case Isa::amx_bf16: return "amx_bf16";
   }
   return "?";
 }
+
+namespace {
+
+// AMX-TILE and AMX-BF16 (CPUID leaf 7), and the kernel's leave to use the tiles (Linux 5.16: Documentation/x86/xstate.rst).
+bool has_amx() {
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+  constexpr long request_permission = 0x1023, tile_data = 18;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & amx_bf16) == 0 || (edx & amx_tile) == 0) return false;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+
+}  // namespace
 
 Isa processor_isa() {
   __builtin_cpu_init();
@@ -25,15 +44,16 @@ Isa processor_isa() {
       !__builtin_cpu_supports("avx512vl")) {
     return Isa::avx2;
   }
-  return __builtin_cpu_supports("avx512bf16") ? Isa::avx512_bf16 : Isa::avx512;
+  if (!__builtin_cpu_supports("avx512bf16")) return Isa::avx512;
+  return has_amx() ? Isa::amx_bf16 : Isa::avx512_bf16;
 }
 
 Isa parse_max_isa(const char* value) {
-  if (value == nullptr) return Isa::avx512_bf16;
-  for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+  if (value == nullptr) return Isa::amx_bf16;
+  for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16}) {
     if (std::string_view(value) == name_of(isa)) return isa;
   }
-  throw config_error("LONGWAVE_MAX_ISA={}: not an instruction set; use baseline, avx2, avx512 or avx512_bf16", value);
+  throw config_error("LONGWAVE_MAX_ISA={}: not an instruction set; use baseline, avx2, avx512, avx512_bf16 or amx_bf16", value);
 }
 
 Isa active_isa() {

@@ -20,14 +20,16 @@
 
 namespace longwave {
 
-enum class Isa : int { baseline, avx2, avx512, avx512_bf16 };  // baseline is SSE2, which every x86-64 has
+// baseline is SSE2, which every x86-64 has. amx_bf16 has kernels of its own for attention and matrix products alone.
+enum class Isa : int { baseline, avx2, avx512, avx512_bf16, amx_bf16 };
 
 const char* name_of(Isa isa);  // as LONGWAVE_MAX_ISA spells it
 
-// The best one this processor and operating system can run.
+// The best one this processor and operating system can run. Linux gives a process the tiles of AMX when it asks, which this does.
 Isa processor_isa();
 
-// Parses LONGWAVE_MAX_ISA ("baseline", "avx2", "avx512" or "avx512_bf16"; null: no limit). Anything else is a config_error.
+// Parses LONGWAVE_MAX_ISA ("baseline", "avx2", "avx512", "avx512_bf16" or "amx_bf16"; null: no limit). Anything else is a
+// config_error.
 Isa parse_max_isa(const char* value);
 
 // The smaller of the two, read once. Throws config_error for a bad LONGWAVE_MAX_ISA.
@@ -50,6 +52,7 @@ inline constexpr int activation_types = 2;
 #define LONGWAVE_DEFINE_KERNELS(Type, name)                                                   \
   const Type& name(Isa isa) {                                                                 \
     switch (isa) {                                                                            \
+      case Isa::amx_bf16:                                                                     \
       case Isa::avx512_bf16: return simd::avx512_bf16::name;                                  \
       case Isa::avx512: return simd::avx512::name;                                            \
       case Isa::avx2: return simd::avx2::name;                                                \

@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/backend/cpu/amx_products.h"
 #include "core/backend/cpu/scratch.h"
 #include "core/base/error.h"
 
@@ -115,6 +116,7 @@ struct MatrixProducts::Implementation {
   dnnl::stream stream{engine};
   std::map<Product, Ready> products;
   Scratch scratch;
+  AmxProducts amx;
 
   void run(const Product& product, const Tensor& left, const Tensor& right, const Tensor& out) {
     if (product.m == 0 || product.n == 0 || product.k == 0) return;
@@ -151,12 +153,14 @@ bool MatrixProducts::has_bf16() {
 void MatrixProducts::forward(Tensor x, Tensor weight, Tensor y) {
   const Layer layer = check_layer(y, weight, x);
   check_operands(x, weight);
+  if (AmxProducts::takes(x, layer.rows)) return impl_->amx.forward(x, weight, y);
   impl_->run({Kind::forward, layer.rows, layer.outputs, layer.inputs, x.dtype, weight.dtype, y.dtype}, x, weight, y);
 }
 
 void MatrixProducts::backward_input(Tensor dy, Tensor weight, Tensor dx) {
   const Layer layer = check_layer(dy, weight, dx);
   check_operands(dy, weight);
+  if (AmxProducts::takes(dy, layer.rows)) return impl_->amx.backward_input(dy, weight, dx);
   impl_->run({Kind::backward_input, layer.rows, layer.inputs, layer.outputs, dy.dtype, weight.dtype, dx.dtype}, dy, weight, dx);
 }
 
@@ -164,6 +168,7 @@ void MatrixProducts::backward_weight(Tensor dy, Tensor x, Tensor dweight) {
   const Layer layer = check_layer(dy, dweight, x);
   check_operands(dy, x);
   LONGWAVE_CHECK(dweight.dtype == DType::f32);
+  if (AmxProducts::takes(dy, layer.rows)) return impl_->amx.backward_weight(dy, x, dweight);
   impl_->run({Kind::backward_weight, layer.outputs, layer.inputs, layer.rows, dy.dtype, x.dtype, DType::f32}, dy, x, dweight);
 }
 

@@ -13,8 +13,8 @@ namespace longwave {
 namespace {
 
 TEST(Isa, MaximumIsReadFromItsNames) {
-  EXPECT_EQ(parse_max_isa(nullptr), Isa::avx512_bf16);
-  for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) EXPECT_EQ(parse_max_isa(name_of(isa)), isa);
+  EXPECT_EQ(parse_max_isa(nullptr), Isa::amx_bf16);
+  for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx_bf16}) EXPECT_EQ(parse_max_isa(name_of(isa)), isa);
 }
 
 TEST(Isa, RefusesAnUnknownMaximumAsConfiguration) {

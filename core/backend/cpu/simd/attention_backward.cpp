@@ -1,67 +1,8 @@
+#include "core/backend/cpu/simd/attention_softmax.inl.h"
 #include "core/backend/cpu/simd/attention_tile.inl.h"
 
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
-
-// A query's numbers for the tile loop.
-struct QueryStatistics {
-  float lse[tile];    // in units of ln 2
-  float delta[tile];  // dout . out, which is the sum over keys of P dP
-};
-
-// P^T and dS^T = P^T (dP^T - delta), both [keys, queries], as the left operands of the three gradient products. In bf16:
-// pairs of queries [keys, queries / 2] for dV and dK, and pairs of keys [keys / 2, queries] for dQ.
-template <class Word> struct TileGradients {
-  Word* probability;
-  Word* logit;
-  Word* logit_by_key_pairs;  // fp32: the same memory as `logit`
-};
-
-template <class T> float dot(const T* a, const T* b, int count) {
-  Vec sum_of{};
-  int d = 0;
-  for (; d + lanes <= count; d += lanes) sum_of += load(a + d) * load(b + d);
-  if (d < count) sum_of += load_first(a + d, count - d) * load_first(b + d, count - d);
-  return sum(sum_of);
-}
-
-template <class Words, bool diagonal>
-void tile_gradients(const float* products, const float* value_products, LogitScale scale, float key_distance,
-                    const QueryStatistics& statistics, TileGradients<typename Words::Word> to) {
-  for (int first = 0; first < tile; first += lanes) {
-    const Vec query = lane_numbers() + static_cast<float>(first);
-    const Vec lse = load(statistics.lse + first) + scale.slope * (query + key_distance);
-    const Vec delta = load(statistics.delta + first);
-    const auto probability = [&](int key) {
-      const Vec logit = load(products + key * tile + first) * scale.scale + scale.slope * static_cast<float>(key);
-      const Vec p = exp2_negative(logit - lse);
-      if constexpr (diagonal) return query >= static_cast<float>(key) ? p : Vec{};
-      return p;
-    };
-    const auto gradient = [&](int key, Vec p) {
-      const Vec ds = p * (load(value_products + key * tile + first) - delta);
-      if constexpr (diagonal) return query >= static_cast<float>(key) ? ds : Vec{};
-      return ds;
-    };
-    for (int key = 0; key < tile; key += Words::pair) {
-      if constexpr (Words::pair == 1) {
-        const Vec p = probability(key);
-        store(to.logit + key * tile + first, gradient(key, p));
-        store(to.probability + key * tile + first, p);
-      } else {
-        const Vec even = probability(key), odd = probability(key + 1);
-        Bf16Bits* p_rows = reinterpret_cast<Bf16Bits*>(to.probability) + key * tile + first;
-        store(p_rows, even);
-        store(p_rows + tile, odd);
-        const Vec even_gradient = gradient(key, even), odd_gradient = gradient(key + 1, odd);
-        Bf16Bits* ds_rows = reinterpret_cast<Bf16Bits*>(to.logit) + key * tile + first;
-        store(ds_rows, even_gradient);
-        store(ds_rows + tile, odd_gradient);
-        store_pairs(to.logit_by_key_pairs + key / 2 * tile + first, even_gradient, odd_gradient);
-      }
-    }
-  }
-}
 
 // One block's operands, packed.
 template <class T> struct BackwardBlock {

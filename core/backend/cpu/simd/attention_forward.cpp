@@ -1,78 +1,8 @@
+#include "core/backend/cpu/simd/attention_softmax.inl.h"
 #include "core/backend/cpu/simd/attention_tile.inl.h"
 
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
-
-// What is known of each query's softmax so far, in units of ln 2 (Milakov and Gimelshein, arXiv 1805.02867).
-struct OnlineSoftmax {
-  float maximum[tile];
-  float sum[tile];      // of 2^(logit - maximum)
-  float rescale[tile];  // 2^(maximum before this tile - maximum)
-  bool moved = false;   // some maximum changed
-};
-
-// Logits of one key for `lanes` queries; `distance` is query - key at key 0 of the tile.
-template <bool alibi> inline Vec logits(const float* products, LogitScale scale, Vec distance, int key) {
-  const Vec scaled = load(products) * scale.scale;
-  if constexpr (alibi) return scaled - scale.slope * (distance - static_cast<float>(key));
-  return scaled;
-}
-
-// Products S^T [keys, queries] become probabilities relative to the running maximum: fp32 in place, or pairs of keys in bf16
-// [keys / 2, queries], as the left operand of P V.
-template <class Words, bool diagonal, bool alibi>
-void softmax_tile(float* products, typename Words::Word* probabilities, LogitScale scale, float key_distance,
-                  OnlineSoftmax& state) {
-  state.moved = false;
-  for (int first = 0; first < tile; first += lanes) {
-    const Vec query = lane_numbers() + static_cast<float>(first);
-    const Vec distance = query + key_distance;
-    const int keys = diagonal ? first + lanes : tile;  // the others are masked for all these queries
-    const Vec before = load(state.maximum + first);
-    Vec parts[4] = {before, before, before, before};  // four chains, not one that waits for itself
-    for (int key = 0; key < keys; key += 4) {
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        Vec logit = logits<alibi>(products + (key + i) * tile + first, scale, distance, key + i);
-        if constexpr (diagonal) logit = query >= static_cast<float>(key + i) ? logit : before;
-        parts[i] = maximum(logit, parts[i]);
-      }
-    }
-    const Vec after = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]));
-    Vec sum{};
-    const auto probability = [&](int key) {
-      Vec p = exp2_negative(logits<alibi>(products + key * tile + first, scale, distance, key) - after);
-      if constexpr (diagonal) p = query >= static_cast<float>(key) ? p : Vec{};
-      sum += p;
-      return p;
-    };
-    for (int key = 0; key < keys; key += Words::pair) {
-      if constexpr (Words::pair == 1) {
-        store(probabilities + key * tile + first, probability(key));
-      } else {
-        const Vec even = probability(key), odd = probability(key + 1);
-        store_pairs(probabilities + key / 2 * tile + first, even, odd);
-      }
-    }
-    for (int key = keys; key < tile; key += Words::pair) {
-      store(reinterpret_cast<float*>(probabilities + key / Words::pair * tile + first), Vec{});
-    }
-    const Vec rescale = exp2_negative(before - after);
-    store(state.rescale + first, rescale);
-    store(state.sum + first, load(state.sum + first) * rescale + sum);
-    store(state.maximum + first, after);
-    for (int i = 0; i < lanes; ++i) state.moved |= before[i] != after[i];
-  }
-}
-
-template <class Words, class Word = typename Words::Word>
-void softmax(bool diagonal, float* products, Word* probabilities, LogitScale scale, float key_distance, OnlineSoftmax& state) {
-  const bool alibi = scale.slope != 0;
-  if (diagonal && alibi) return softmax_tile<Words, true, true>(products, probabilities, scale, key_distance, state);
-  if (diagonal) return softmax_tile<Words, true, false>(products, probabilities, scale, key_distance, state);
-  if (alibi) return softmax_tile<Words, false, true>(products, probabilities, scale, key_distance, state);
-  softmax_tile<Words, false, false>(products, probabilities, scale, key_distance, state);
-}
 
 void rescale_rows(float* rows, int columns, const float* factors) {
   for (int r = 0; r < tile; ++r) {

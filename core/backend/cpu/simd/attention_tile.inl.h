@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/backend/cpu/attention_kernels.h"
-#include "core/backend/cpu/simd/vector.inl.h"
+#include "core/backend/cpu/simd/transpose.inl.h"
 
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
@@ -162,25 +162,7 @@ Left<Word> left_rows(const T* from, std::int64_t from_row, int rows, int head_di
   return {scratch, words, 1};
 }
 
-// One halving of a transposition: rows `width` apart exchange the blocks of `width` lanes that lie off the diagonal.
-template <int width> inline void swap_across(Vec (&rows)[lanes]) {
-  IntVec upper{}, lower{};
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) {
-    upper[i] = i & width ? lanes + i - width : i;
-    lower[i] = i & width ? lanes + i : i + width;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < lanes; ++i) {
-    if (i & width) continue;
-    const Vec a = rows[i], b = rows[i + width];
-    rows[i] = __builtin_shuffle(a, b, upper);
-    rows[i + width] = __builtin_shuffle(a, b, lower);
-  }
-}
-
-// [words along head_dim][tile rows], from rows as left_rows gives them. Blocks of lanes x lanes turn in registers, by
-// halving (Eklundh, IEEE Trans. Computers C-21, 1972).
+// [words along head_dim][tile rows], from rows as left_rows gives them. Blocks of lanes x lanes turn in registers.
 template <class Word> void transpose(Left<Word> from, int words, Word* to) {
   int w = 0;
   for (; w + lanes <= words; w += lanes) {
@@ -188,10 +170,7 @@ template <class Word> void transpose(Left<Word> from, int words, Word* to) {
       Vec rows[lanes];
 #pragma GCC unroll 16
       for (int i = 0; i < lanes; ++i) rows[i] = load_words(from.data + (r + i) * from.row + w);
-      if constexpr (lanes > 8) swap_across<8>(rows);
-      if constexpr (lanes > 4) swap_across<4>(rows);
-      swap_across<2>(rows);
-      swap_across<1>(rows);
+      transpose_block(rows);
 #pragma GCC unroll 16
       for (int i = 0; i < lanes; ++i) __builtin_memcpy(to + (w + i) * tile + r, &rows[i], sizeof(Vec));
     }
@@ -235,54 +214,6 @@ Right<Word> right_rows(const T* from, std::int64_t from_row, int rows, int head_
     }
   }
   return {scratch, columns};
-}
-
-// ---- probabilities
-
-// 2^r for |r| <= 1/2: relative error 1e-7, and exactly 1 at 0, for a factor of 1 is applied at every tile whose maximum is
-// not new. The polynomial 1 + r q(r) of degree 5 with the smallest largest error.
-inline Vec exp2_fraction(Vec r) {
-  Vec p = r * 1.32647251e-3f + 9.671513e-3f;
-  p = p * r + 5.55073375e-2f;
-  p = p * r + 0.240222421f;
-  p = p * r + 0.693146978f;
-  return p * r + 1.0f;
-}
-
-// 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN. x = n + r, n whole.
-inline Vec exp2_negative(Vec x) {
-#if defined(__AVX512F__)
-  // The forms with a mask, because GCC 12 warns of the others' undefined operand.
-  const __m512 n = _mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(x), _MM_FROUND_TO_NEAREST_INT);
-  const Vec p = exp2_fraction(x - reinterpret_cast<Vec>(n));
-  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), n));
-#else
-  const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
-  const Vec clamped = x < -127.0f ? broadcast(-127.0f) : x;
-  const Vec shifted = clamped + round;
-  const Vec p = exp2_fraction(clamped - (shifted - round));
-  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) << 23) + (127 << 23);  // n = -127 gives +0
-  return p * reinterpret_cast<Vec>(exponent);
-#endif
-}
-
-inline Vec lane_numbers() {
-  Vec numbers;
-  for (int i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
-  return numbers;
-}
-
-inline constexpr float log2_e = 1.44269504088896341f;
-inline constexpr float ln_2 = 0.693147180559945309f;
-
-// Logits in units of ln 2, from products S^T [keys, queries]: scale s - slope (query - key).
-struct LogitScale {
-  float scale = 1;
-  float slope = 0;
-};
-
-inline LogitScale logit_scale(const AttentionOperands& operands, std::int64_t head) {
-  return {operands.scale * log2_e, operands.slopes != nullptr ? operands.slopes[head] * log2_e : 0.0f};
 }
 
 }  // namespace

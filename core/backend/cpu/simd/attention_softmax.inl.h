@@ -1,0 +1,192 @@
+// From the products of one attention tile to its probabilities, and to the gradients of its logits. For the attention sources
+// of this folder only.
+#pragma once
+
+#include "core/backend/cpu/simd/attention_tile.inl.h"
+
+namespace longwave::simd::LONGWAVE_ISA {
+namespace {
+
+// 2^r for |r| <= 1/2: relative error 1e-7, and exactly 1 at 0, for a factor of 1 is applied at every tile whose maximum is
+// not new. The polynomial 1 + r q(r) of degree 5 with the smallest largest error.
+inline Vec exp2_fraction(Vec r) {
+  Vec p = r * 1.32647251e-3f + 9.671513e-3f;
+  p = p * r + 5.55073375e-2f;
+  p = p * r + 0.240222421f;
+  p = p * r + 0.693146978f;
+  return p * r + 1.0f;
+}
+
+// 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN. x = n + r, n whole.
+inline Vec exp2_negative(Vec x) {
+#if defined(__AVX512F__)
+  // The forms with a mask, because GCC 12 warns of the others' undefined operand.
+  const __m512 n = _mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(x), _MM_FROUND_TO_NEAREST_INT);
+  const Vec p = exp2_fraction(x - reinterpret_cast<Vec>(n));
+  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), n));
+#else
+  const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
+  const Vec clamped = x < -127.0f ? broadcast(-127.0f) : x;
+  const Vec shifted = clamped + round;
+  const Vec p = exp2_fraction(clamped - (shifted - round));
+  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) << 23) + (127 << 23);  // n = -127 gives +0
+  return p * reinterpret_cast<Vec>(exponent);
+#endif
+}
+
+inline Vec lane_numbers() {
+  Vec numbers;
+  for (int i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
+  return numbers;
+}
+
+inline constexpr float log2_e = 1.44269504088896341f;
+inline constexpr float ln_2 = 0.693147180559945309f;
+
+// Logits in units of ln 2, from products S^T [keys, queries]: scale s - slope (query - key).
+struct LogitScale {
+  float scale = 1;
+  float slope = 0;
+};
+
+inline LogitScale logit_scale(const AttentionOperands& operands, std::int64_t head) {
+  return {operands.scale * log2_e, operands.slopes != nullptr ? operands.slopes[head] * log2_e : 0.0f};
+}
+
+// ---- forward
+
+// What is known of each query's softmax so far, in units of ln 2 (Milakov and Gimelshein, arXiv 1805.02867).
+struct OnlineSoftmax {
+  float maximum[tile];
+  float sum[tile];      // of 2^(logit - maximum)
+  float rescale[tile];  // 2^(maximum before this tile - maximum)
+  bool moved = false;   // some maximum changed
+};
+
+// Logits of one key for `lanes` queries; `distance` is query - key at key 0 of the tile.
+template <bool alibi> inline Vec logits(const float* products, LogitScale scale, Vec distance, int key) {
+  const Vec scaled = load(products) * scale.scale;
+  if constexpr (alibi) return scaled - scale.slope * (distance - static_cast<float>(key));
+  return scaled;
+}
+
+// Products S^T [keys, queries] become probabilities relative to the running maximum: fp32 in place, or pairs of keys in bf16
+// [keys / 2, queries], as the left operand of P V.
+template <class Words, bool diagonal, bool alibi>
+void softmax_tile(float* products, typename Words::Word* probabilities, LogitScale scale, float key_distance,
+                  OnlineSoftmax& state) {
+  state.moved = false;
+  for (int first = 0; first < tile; first += lanes) {
+    const Vec query = lane_numbers() + static_cast<float>(first);
+    const Vec distance = query + key_distance;
+    const int keys = diagonal ? first + lanes : tile;  // the others are masked for all these queries
+    const Vec before = load(state.maximum + first);
+    Vec parts[4] = {before, before, before, before};  // four chains, not one that waits for itself
+    for (int key = 0; key < keys; key += 4) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        Vec logit = logits<alibi>(products + (key + i) * tile + first, scale, distance, key + i);
+        if constexpr (diagonal) logit = query >= static_cast<float>(key + i) ? logit : before;
+        parts[i] = maximum(logit, parts[i]);
+      }
+    }
+    const Vec after = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]));
+    Vec sum{};
+    const auto probability = [&](int key) {
+      Vec p = exp2_negative(logits<alibi>(products + key * tile + first, scale, distance, key) - after);
+      if constexpr (diagonal) p = query >= static_cast<float>(key) ? p : Vec{};
+      sum += p;
+      return p;
+    };
+    for (int key = 0; key < keys; key += Words::pair) {
+      if constexpr (Words::pair == 1) {
+        store(probabilities + key * tile + first, probability(key));
+      } else {
+        const Vec even = probability(key), odd = probability(key + 1);
+        store_pairs(probabilities + key / 2 * tile + first, even, odd);
+      }
+    }
+    for (int key = keys; key < tile; key += Words::pair) {
+      store(reinterpret_cast<float*>(probabilities + key / Words::pair * tile + first), Vec{});
+    }
+    const Vec rescale = exp2_negative(before - after);
+    store(state.rescale + first, rescale);
+    store(state.sum + first, load(state.sum + first) * rescale + sum);
+    store(state.maximum + first, after);
+    for (int i = 0; i < lanes; ++i) state.moved |= before[i] != after[i];
+  }
+}
+
+template <class Words, class Word = typename Words::Word>
+void softmax(bool diagonal, float* products, Word* probabilities, LogitScale scale, float key_distance, OnlineSoftmax& state) {
+  const bool alibi = scale.slope != 0;
+  if (diagonal && alibi) return softmax_tile<Words, true, true>(products, probabilities, scale, key_distance, state);
+  if (diagonal) return softmax_tile<Words, true, false>(products, probabilities, scale, key_distance, state);
+  if (alibi) return softmax_tile<Words, false, true>(products, probabilities, scale, key_distance, state);
+  softmax_tile<Words, false, false>(products, probabilities, scale, key_distance, state);
+}
+
+// ---- backward
+
+// A query's numbers for the tile loop.
+struct QueryStatistics {
+  float lse[tile];    // in units of ln 2
+  float delta[tile];  // dout . out, which is the sum over keys of P dP
+};
+
+// P^T and dS^T = P^T (dP^T - delta), both [keys, queries], as the left operands of the three gradient products. In bf16:
+// pairs of queries [keys, queries / 2] for dV and dK, and pairs of keys [keys / 2, queries] for dQ.
+template <class Word> struct TileGradients {
+  Word* probability;
+  Word* logit;
+  Word* logit_by_key_pairs;  // fp32: the same memory as `logit`
+};
+
+template <class T> float dot(const T* a, const T* b, int count) {
+  Vec sum_of{};
+  int d = 0;
+  for (; d + lanes <= count; d += lanes) sum_of += load(a + d) * load(b + d);
+  if (d < count) sum_of += load_first(a + d, count - d) * load_first(b + d, count - d);
+  return sum(sum_of);
+}
+
+template <class Words, bool diagonal>
+void tile_gradients(const float* products, const float* value_products, LogitScale scale, float key_distance,
+                    const QueryStatistics& statistics, TileGradients<typename Words::Word> to) {
+  for (int first = 0; first < tile; first += lanes) {
+    const Vec query = lane_numbers() + static_cast<float>(first);
+    const Vec lse = load(statistics.lse + first) + scale.slope * (query + key_distance);
+    const Vec delta = load(statistics.delta + first);
+    const auto probability = [&](int key) {
+      const Vec logit = load(products + key * tile + first) * scale.scale + scale.slope * static_cast<float>(key);
+      const Vec p = exp2_negative(logit - lse);
+      if constexpr (diagonal) return query >= static_cast<float>(key) ? p : Vec{};
+      return p;
+    };
+    const auto gradient = [&](int key, Vec p) {
+      const Vec ds = p * (load(value_products + key * tile + first) - delta);
+      if constexpr (diagonal) return query >= static_cast<float>(key) ? ds : Vec{};
+      return ds;
+    };
+    for (int key = 0; key < tile; key += Words::pair) {
+      if constexpr (Words::pair == 1) {
+        const Vec p = probability(key);
+        store(to.logit + key * tile + first, gradient(key, p));
+        store(to.probability + key * tile + first, p);
+      } else {
+        const Vec even = probability(key), odd = probability(key + 1);
+        Bf16Bits* p_rows = reinterpret_cast<Bf16Bits*>(to.probability) + key * tile + first;
+        store(p_rows, even);
+        store(p_rows + tile, odd);
+        const Vec even_gradient = gradient(key, even), odd_gradient = gradient(key + 1, odd);
+        Bf16Bits* ds_rows = reinterpret_cast<Bf16Bits*>(to.logit) + key * tile + first;
+        store(ds_rows, even_gradient);
+        store(ds_rows + tile, odd_gradient);
+        store_pairs(to.logit_by_key_pairs + key / 2 * tile + first, even_gradient, odd_gradient);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longwave::simd::LONGWAVE_ISA
