@@ -1,5 +1,7 @@
 #include "parallel/checkpoint/snapshot.h"
 
+#include <algorithm>
+
 namespace longwave {
 namespace {
 
@@ -26,6 +28,24 @@ std::vector<OwnedRun> merge(const std::vector<OwnedSlice>& slices) {
   return runs;
 }
 
+// Where every data rank holds all slices: one rank's part of them, of equal size on each.
+std::vector<OwnedSlice> share_of(const std::vector<OwnedSlice>& slices, std::int64_t rank, std::int64_t ranks) {
+  std::int64_t total = 0;
+  for (const OwnedSlice& slice : slices) total += slice.master.count();
+  const std::int64_t first = total * rank / ranks, last = total * (rank + 1) / ranks;
+  std::vector<OwnedSlice> share;
+  std::int64_t at = 0;
+  for (const OwnedSlice& slice : slices) {
+    const std::int64_t begin = std::max<std::int64_t>(first - at, 0);
+    const std::int64_t end = std::min(last - at, slice.master.count());
+    at += slice.master.count();
+    if (begin >= end) continue;
+    share.push_back({slice.parameter, slice.begin + begin, slice.master.rows(begin, end), slice.moment1.rows(begin, end),
+                     slice.moment2.rows(begin, end)});
+  }
+  return share;
+}
+
 }  // namespace
 
 Snapshot::Snapshot(const ParameterStore& store, Backend& backend, const DataParallel& optimizer, const Mesh& mesh)
@@ -45,18 +65,19 @@ Snapshot::Snapshot(const ParameterStore& store, Backend& backend, const DataPara
   }
 
   const auto first_replica = [&](const Parameter& parameter) { return mesh.tensor_rank() % parameter.replicas == 0; };
-  const bool first_data_rank = mesh.data_rank() == 0;
-  if (optimizer.shards_optimizer() || first_data_rank) {
-    for (const OwnedRun& run : merge(optimizer.owned_slices())) {
-      const Parameter& parameter = parameters[run.parameter];
-      if (!first_replica(parameter)) continue;
-      add_run(run.parameter, parameter, run.begin, run.masters);
-      add_run(moments[run.parameter], parameter, run.begin, run.moments1);
-      add_run(moments[run.parameter] + 1, parameter, run.begin, run.moments2);
-    }
+  std::vector<OwnedSlice> slices;
+  for (const OwnedSlice& slice : optimizer.owned_slices()) {
+    if (first_replica(parameters[slice.parameter])) slices.push_back(slice);
+  }
+  if (!optimizer.shards_optimizer()) slices = share_of(slices, mesh.data_rank(), mesh.shape().data);
+  for (const OwnedRun& run : merge(slices)) {
+    const Parameter& parameter = parameters[run.parameter];
+    add_run(run.parameter, parameter, run.begin, run.masters);
+    add_run(moments[run.parameter], parameter, run.begin, run.moments1);
+    add_run(moments[run.parameter] + 1, parameter, run.begin, run.moments2);
   }
   for (std::size_t index = 0; index < parameters.size(); ++index) {
-    if (!parameters[index].frozen || !first_data_rank || !first_replica(parameters[index])) continue;
+    if (!parameters[index].frozen || mesh.data_rank() != 0 || !first_replica(parameters[index])) continue;
     add_run(index, parameters[index], 0, {store.value(index)});
   }
   memory_ = std::make_unique<std::byte[]>(bytes_);  // zeroed, so its pages are there before the first step that saves

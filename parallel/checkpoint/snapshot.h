@@ -1,8 +1,8 @@
 // What one rank contributes to a checkpoint, and the host memory in which a step's values stay while they are written.
 //
 // Every element of every logical tensor is contributed by one rank: trained parameters and their moments by the rank that
-// owns the slice in the optimizer, frozen ones by the first data rank, and where shards of the tensor axis hold equal
-// values, by the first of them.
+// owns the slice in the optimizer, or, where all data ranks own everything, in equal parts by each; frozen ones by the first
+// data rank, and where shards of the tensor axis hold equal values, by the first of them.
 #pragma once
 
 #include <cstddef>

@@ -53,9 +53,11 @@ def read_checkpoint(folder):
     """{logical name: (dtype, shape, values)}, gathered from all ranks' files."""
     manifest = read_manifest(folder)
     files = [read_safetensors(os.path.join(folder, entry["name"])) for entry in manifest["files"]]
-    raw = [open(os.path.join(folder, entry["name"]), "rb").read() for entry in manifest["files"]]
-    for entry, data in zip(manifest["files"], raw):
-        assert len(data) == entry["bytes"]
+    raw = []
+    for entry in manifest["files"]:
+        with open(os.path.join(folder, entry["name"]), "rb") as file:
+            raw.append(file.read())
+        assert len(raw[-1]) == entry["bytes"]
     used = set()
     tensors = {}
     for tensor in manifest["tensors"]:

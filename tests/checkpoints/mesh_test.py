@@ -4,7 +4,7 @@ import json
 import shutil
 import unittest
 
-from checkpoint_reader import read_checkpoint, read_export, read_safetensors
+from checkpoint_reader import read_checkpoint, read_export, read_manifest, read_safetensors
 from tiny_run import TinyRunTest
 
 MESHES = {"1x1": (1, 1), "2x1": (2, 1), "4x1": (4, 1), "1x2": (2, 2), "2x2": (4, 2)}
@@ -48,6 +48,37 @@ class Mesh(TinyRunTest):
                         self.assertEqual(stayed[0], moved[0])
                         self.assertAlmostEqual(stayed[1], moved[1], delta=1e-5 * stayed[1])
                     shutil.rmtree(self.path(name))
+
+    def trained_bytes_by_rank(self, name):
+        manifest = read_manifest(self.step(name, 20))
+        sizes = [0] * len(manifest["files"])
+        for tensor in manifest["tensors"]:
+            if ".position." in tensor["name"]:
+                continue
+            for piece in tensor["slices"]:
+                sizes[piece["file"]] += piece["bytes"]
+        return sizes
+
+    def test_ranks_that_all_hold_the_optimizer_share_the_writing(self):
+        whole = ("parallel.shard_optimizer=false",)
+        vocabulary = "model.vocabulary=384"  # no padding rows, which are somebody's too but are not written
+        for mesh in ("2x1", "2x2"):
+            with self.subTest(mesh=mesh):
+                sharded, shared = f"{mesh}-sharded", f"{mesh}-shared"
+                self.train(sharded, vocabulary, **self.on(mesh))
+                self.train(shared, vocabulary, *whole, **self.on(mesh))
+                sizes = self.trained_bytes_by_rank(shared)
+                self.assertEqual(len(sizes), MESHES[mesh][0])
+                tensor = MESHES[mesh][1]
+                for shard in range(tensor):  # the first shard also writes what is equal on all
+                    data_ranks = sizes[shard::tensor]
+                    self.assertLessEqual(max(data_ranks) - min(data_ranks), 12, sizes)  # an element and its moments
+                self.assertEqual(read_checkpoint(self.step(shared, 20)), read_checkpoint(self.step(sharded, 20)))
+                # And goes on where the other went on, each from the other's files.
+                for name, overrides in ((shared, ()), (sharded, whole)):
+                    self.reopen(name)
+                    self.train(name, vocabulary, *overrides, "train.steps=25", **self.on(mesh))
+                self.assertEqual(read_checkpoint(self.step(shared, 25)), read_checkpoint(self.step(sharded, 25)))
 
     def test_a_reader_made_from_the_specification_reads_every_mesh(self):
         for mesh in MESHES:
