@@ -5,6 +5,7 @@
 //   LONGWAVE_FAULT_AT=n      the n-th operation of this process (from 1)
 //   LONGWAVE_FAULT_EVERY=n   every n-th
 //   LONGWAVE_FAULT_ERROR=e   fails with this errno; without it, the process is killed before the operation
+//   LONGWAVE_FAULT_DELAY=s   every operation takes so many seconds longer, which keeps a save going
 //   LONGWAVE_FAULT_LOG=path  appends a line an operation
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -55,6 +56,7 @@ bool fault(const char* operation, const char* path) {
   if (path == nullptr || std::strstr(path, "/checkpoints") == nullptr) return false;
   const long count = ++operations;
   log_operation(count, operation, path);
+  if (const long delay = number("LONGWAVE_FAULT_DELAY"); delay > 0) ::sleep(static_cast<unsigned>(delay));
   const long every = number("LONGWAVE_FAULT_EVERY");
   if (count != number("LONGWAVE_FAULT_AT") && (every == 0 || count % every != 0)) return false;
   const long error = number("LONGWAVE_FAULT_ERROR");

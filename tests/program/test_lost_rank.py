@@ -14,11 +14,14 @@ LOST = 69
 LIMIT = 3  # seconds that a phase may be silent
 # What ending a job takes beyond the limit: a poll, the ranks' turns, and the launcher, which gives stopped processes a second.
 GRACE = 20
+SLOW_FILES = {"LD_PRELOAD": os.environ["LONGWAVE_FAULTS"], "LONGWAVE_FAULT_DELAY": "1"}
 
-# Phase of the loss: what makes it last until the rank is lost. Starting draws the weights of a larger model.
+# Phase of the loss: what makes it last until the rank is lost. Starting draws the weights of a larger model; saving waits for
+# files that take a second an operation.
 LONG = {
     "start": ["model.layers=6", "model.width=512", "model.heads=8", "model.kv_heads=8", "model.head_dim=64", "model.mlp_hidden=2048"],
     "train": ["train.steps=1000000"],
+    "save": ["train.steps=2"],
     "evaluate": ["train.steps=2", "evaluate.passkey.trials=1000000"],
 }
 
@@ -50,8 +53,9 @@ class LostRank(ProgramTest):
         return found
 
     def lose(self, number, phase, command):
-        process = self.start_program(*command, *LONG[phase], f"watchdog={{start: {LIMIT}, step: {LIMIT}, evaluate: {LIMIT}}}",
-                                     ranks=RANKS)
+        limits = f"watchdog={{start: {LIMIT}, step: {LIMIT}, evaluate: {LIMIT}, save: {LIMIT}}}"
+        process = self.start_program(*command, *LONG[phase], limits, ranks=RANKS,
+                                     environment=SLOW_FILES if phase == "save" else None)
         before = self.wait_until_watched_in(phase, process)
         os.kill(before[VICTIM]["pid"], number)
         _, errors = process.communicate(timeout=LIMIT + GRACE)
@@ -98,6 +102,11 @@ class KilledRank(LostRank):
         self.assert_status("train")
         self.assertGreater(self.status()["step"], 0)
 
+    def test_in_a_save(self):
+        self.assertNotEqual(self.lose(signal.SIGKILL, "save", ["train", "job.yaml"]), 0)
+        self.assert_status("save")
+        self.assertEqual(self.status()["step"], 2)
+
     def test_in_the_final_evaluation(self):
         self.assertNotEqual(self.lose(signal.SIGKILL, "evaluate", ["train", "job.yaml"]), 0)
         self.assert_status("evaluate")
@@ -112,6 +121,10 @@ class StoppedRank(LostRank):
     def test_in_training(self):
         self.assertEqual(self.lose(signal.SIGSTOP, "train", ["train", "job.yaml"]), LOST)
         self.assert_status("train")
+
+    def test_in_a_save(self):
+        self.assertEqual(self.lose(signal.SIGSTOP, "save", ["train", "job.yaml"]), LOST)
+        self.assert_status("save")
 
     def test_in_the_final_evaluation(self):
         self.assertEqual(self.lose(signal.SIGSTOP, "evaluate", ["train", "job.yaml"]), LOST)
