@@ -27,7 +27,8 @@ namespace {
 class TrainJob {
  public:
   TrainJob(MpiEnvironment& mpi, Communicator& control, Config config, const TrainArguments& arguments)
-      : job_(mpi, control, std::move(config)), progress_(control.rank() == 0), arguments_(arguments), path_(job_.config.run_directory()) {}
+      : job_(mpi, control, std::move(config)), progress_(control.rank() == 0), arguments_(arguments),
+        path_(job_.config.run_directory()) {}
 
   ExitCode run(JobTrace& trace) {
     together(job_.control, [&] {
@@ -47,7 +48,7 @@ class TrainJob {
     const Trainer::Outcome outcome = trainer.run(state);
     profile.print("training", progress_);
     if (outcome == Trainer::Outcome::stopped) return stop(trainer.step(), trainer.stop_reason());
-    save_weights();
+    save_weights(checkpoints.snapshot());
     return evaluate(profile);
   }
 
@@ -96,8 +97,8 @@ class TrainJob {
 
   void describe(double rate) {
     const Config& config = job_.config;
-    progress_.say(fmt::format("{}: {} parameters, {} on {} rank{} ({} data x {} tensor), {}; {:.2f} TFLOP/s of matrix products", path_,
-                              format_count(static_cast<double>(job_.model->parameters().logical_count(false))),
+    progress_.say(fmt::format("{}: {} parameters, {} on {} rank{} ({} data x {} tensor), {}; {:.2f} TFLOP/s of matrix products",
+                              path_, format_count(static_cast<double>(job_.model->parameters().logical_count(false))),
                               name_of(config.position.kind), job_.control.size(), job_.control.size() == 1 ? "" : "s",
                               job_.mesh->shape().data, job_.mesh->shape().tensor, job_.device.note, rate / 1e12));
   }
@@ -136,9 +137,9 @@ class TrainJob {
     return ExitCode::requeue;
   }
 
-  void save_weights() {
+  void save_weights(Snapshot& snapshot) {
     phase_->enter("save", job_.config.train.steps);
-    write_weights(weights_path(), *job_.model, job_.backend(), *optimizer_, *job_.mesh,
+    write_weights(weights_path(), snapshot, job_.control,
                   {{"format", "pt"}, {"longwave_position", name_of(job_.config.position.kind)},
                    {"longwave_step", fmt::format("{}", job_.config.train.steps)}});
     phase_->log().info("save", {{"file", "weights.safetensors"}});

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "core/model/transformer.h"
-#include "parallel/data_parallel.h"
-#include "parallel/mesh.h"
+#include "parallel/checkpoint/snapshot.h"
+#include "parallel/communicator.h"
 
 namespace longwave {
 
-// Collective. Gathers the masters from every rank; `metadata` goes into the header. Throws on rank 0 alone when writing fails:
-// run it in `together`'s error exchange with `raise_together`.
-void write_weights(const std::string& path, const Transformer& model, Backend& backend, const DataParallel& optimizer, Mesh& mesh,
+// Collective: captures the snapshot and gathers from it, tensor by tensor, what belongs to the model. `metadata` goes into the
+// header. Throws SharedError.
+void write_weights(const std::string& path, Snapshot& snapshot, Communicator& control,
                    const std::vector<std::pair<std::string, std::string>>& metadata);
 
 // This shard's part of every parameter; names and shapes must be the model's. Throws data_error naming what differs, or the

@@ -1,4 +1,5 @@
-// `longwave checkpoint list|inspect|verify|export|diff`: looking at checkpoints and taking weights elsewhere. One process, no MPI.
+// `longwave checkpoint list|inspect|verify|export|diff`: looking at checkpoints and taking weights elsewhere. One process,
+// no MPI.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>

@@ -49,8 +49,9 @@ Json hugging_face_config(const Config& config, const CheckpointFacts& facts, DTy
   if (llama) return json;
   Json position = Json::object();
   for (const auto& [key, value] : facts.config) {
+    if (!key.starts_with("position.")) continue;
     // As YAML: numbers and booleans are JSON as they stand, words are not.
-    if (key.starts_with("position.")) position[key.substr(key.find('.') + 1)] = Json::accept(value) ? Json::parse(value) : Json(value);
+    position[key.substr(key.find('.') + 1)] = Json::accept(value) ? Json::parse(value) : Json(value);
   }
   json["qk_norm"] = model.qk_norm;
   json["position"] = position;

@@ -30,6 +30,8 @@ class RunCheckpoints {
   // Returns when this state is on disk. When it cannot be saved: throws if `must` or under on_error: abort, else goes on.
   // Collective.
   void save_now(const TrainingState& state, bool must);
+  // Where a save copies to; nobody's while no save is in flight.
+  Snapshot& snapshot() { return checkpointer_.snapshot(); }
   // Waits for a save in flight, on the way out of a failure that all ranks share: never throws for a save that fails too.
   void settle();
 

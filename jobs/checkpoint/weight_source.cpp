@@ -47,7 +47,8 @@ class SafetensorsWeights final : public WeightSource {
       files_.emplace_back(name);
       if (files_.back().has_checksum()) files_.back().verify();
       for (const SafetensorsEntry& tensor : files_.back().tensors()) {
-        if (!places_.emplace(tensor.name, files_.size() - 1).second) throw data_error("{}: {} is in two files", path, tensor.name);
+        const bool first = places_.emplace(tensor.name, files_.size() - 1).second;
+        if (!first) throw data_error("{}: {} is in two files", path, tensor.name);
         entries_.push_back({tensor.name, tensor.dtype, tensor.shape});
       }
     }
@@ -67,16 +68,9 @@ class SafetensorsWeights final : public WeightSource {
 
  private:
   template <class T>
-  std::vector<T> read_as(const SafetensorsFile& file, const Entry& entry, const Rectangle& part) const {
-    const SafetensorsEntry& tensor = *file.find(entry.name);
+  static std::vector<T> read_as(const SafetensorsFile& file, const Entry& entry, const Rectangle& part) {
     std::vector<T> values(static_cast<std::size_t>(part.count()));
-    const std::int64_t columns = whole_of(entry.shape).columns();
-    const std::int64_t rows_at_once = part.columns() == columns ? part.rows() : 1;
-    T* out = values.data();
-    for (std::int64_t row = part.row_begin; row < part.row_end; row += rows_at_once, out += rows_at_once * part.columns()) {
-      file.read(tensor, out, static_cast<std::size_t>(rows_at_once * part.columns()) * sizeof(T),
-                static_cast<std::uint64_t>(row * columns + part.column_begin) * sizeof(T));
-    }
+    read_rectangle(file, *file.find(entry.name), part, values.data());
     return values;
   }
 
@@ -106,6 +100,17 @@ std::vector<std::string> indexed_files(const std::string& folder) {
 const WeightSource::Entry* WeightSource::find(const std::string& name) const {
   const auto found = std::find_if(entries().begin(), entries().end(), [&](const Entry& entry) { return entry.name == name; });
   return found == entries().end() ? nullptr : &*found;
+}
+
+void read_rectangle(const SafetensorsFile& file, const SafetensorsEntry& tensor, const Rectangle& part, void* out) {
+  const std::size_t element = size_of(tensor.dtype);
+  const std::int64_t columns = whole_of(tensor.shape).columns();
+  const std::int64_t rows_at_once = part.columns() == columns ? part.rows() : 1;
+  const std::size_t bytes = static_cast<std::size_t>(rows_at_once * part.columns()) * element;
+  auto* to = static_cast<std::byte*>(out);
+  for (std::int64_t row = part.row_begin; row < part.row_end; row += rows_at_once, to += bytes) {
+    file.read(tensor, to, bytes, static_cast<std::uint64_t>(row * columns + part.column_begin) * element);
+  }
 }
 
 std::unique_ptr<WeightSource> open_weights(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/safetensors.h"
 #include "core/model/model_config.h"
 #include "core/tensor/dtype.h"
 #include "parallel/checkpoint/rectangle.h"
@@ -37,6 +38,9 @@ class WeightSource {
  private:
   std::string path_;
 };
+
+// The elements of a rectangle of a tensor, row-major, in the tensor's dtype.
+void read_rectangle(const SafetensorsFile& file, const SafetensorsEntry& tensor, const Rectangle& part, void* out);
 
 // `path` is a checkpoint (a folder with manifest.json), a .safetensors file, or a folder with model.safetensors or
 // model.safetensors.index.json. Throws data_error. Checksums are the caller's affair.

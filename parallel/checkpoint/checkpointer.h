@@ -53,6 +53,7 @@ class Checkpointer {
   bool in_flight() const { return stage_ != Stage::idle; }
   std::int64_t step() const { return facts_.step; }  // of the save in flight, or the last one
   std::uint64_t bytes() const { return total_bytes_; }  // of a checkpoint, without its manifest
+  Snapshot& snapshot() { return snapshot_; }            // must not be captured while a save is in flight
 
   // Begins a save; none is in flight. Collective. A result means it has ended already.
   std::optional<SaveResult> start(CheckpointFacts facts);

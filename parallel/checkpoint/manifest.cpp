@@ -104,7 +104,9 @@ std::uint64_t Manifest::bytes() const {
   return sum;
 }
 
-std::string moment_name(int moment, const std::string& parameter) { return fmt::format("optimizer.moment{}.{}", moment, parameter); }
+std::string moment_name(int moment, const std::string& parameter) {
+  return fmt::format("optimizer.moment{}.{}", moment, parameter);
+}
 
 Json to_json(const StoredFile& file) {
   return {{"name", file.name},

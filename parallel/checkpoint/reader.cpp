@@ -36,7 +36,8 @@ void CheckpointReader::verify(std::size_t index) const {
   verify_file(folder_ + "/" + stored.name, stored, slices);
 }
 
-const StoredTensor& CheckpointReader::require(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) const {
+const StoredTensor& CheckpointReader::require(const std::string& name, DType dtype,
+                                              const std::vector<std::int64_t>& shape) const {
   const StoredTensor* tensor = manifest_.find(name);
   if (tensor == nullptr) throw data_error("{}: there is no tensor {}", folder_, name);
   if (tensor->dtype != dtype || tensor->shape != shape) {

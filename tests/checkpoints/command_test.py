@@ -125,7 +125,8 @@ class Command(TinyRunTest):
                                   ("model.qk_norm=true", "there is no tensor"), ("model.tied=true", "has lm_head.weight")):
             self.assertIn(message, self.train("refused", "run.init_from=source", override, expect=DATA))
         self.export("source", "folder")
-        output = self.train("refused", "run.init_from=folder", "model.heads=2", "model.kv_heads=1", "model.head_dim=16", expect=DATA)
+        output = self.train("refused", "run.init_from=folder", "model.heads=2", "model.kv_heads=1", "model.head_dim=16",
+                            expect=DATA)
         self.assertIn("num_attention_heads is 4, model.heads is 2", output)
         self.assertIn("there is no such file", self.train("refused", "run.init_from=nowhere", expect=DATA))
         self.assertFalse(os.path.exists(self.path("refused")))
