@@ -59,7 +59,7 @@ class TrainJob {
     std::int64_t done = 0;
     together(job_.control, [&] {
       const std::optional<Status> status = job_.first() ? read_status(path_) : std::nullopt;
-      done = status && status->state == RunState::done && status->steps == job_.config.train.steps;
+      done = status && status->state == RunState::done && status->steps == job_.config.train.steps && !goes_back(job_.config);
     });
     if (all_reduce_value(job_.control, done, Reduction::max) == 0) return false;
     progress_.say(fmt::format("{} is already done; choose another run.name to train again", path_));
@@ -123,7 +123,7 @@ class TrainJob {
     }
     together(job_.control, [&] {
       if (!directory_) return;
-      directory_->write_config(to_yaml(job_.config, true));
+      directory_->write_config(to_yaml(config_to_repeat(job_.config), true));
       directory_->metrics().truncate_after(state.step);
       if (job_.config.logging.tensorboard) directory_->metrics().mirror_to_tensorboard(path_, directory_->attempt());
     });

@@ -14,8 +14,9 @@ bool may_change(const std::string& key) {
   for (const char* section : {"evaluate.", "logging.", "parallel.", "checkpoint.", "watchdog."}) {
     if (key.starts_with(section)) return true;
   }
-  static const std::vector<std::string> keys = {"run.name",    "run.dir",           "run.device",        "run.resume",
-                                                "run.init_from", "train.steps",     "train.micro_batch", "train.on_bad_step"};
+  static const std::vector<std::string> keys = {"run.name",        "run.dir",       "run.device",  "run.resume",
+                                                "run.resume_step", "run.init_from", "train.steps", "train.micro_batch",
+                                                "train.on_bad_step"};
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
@@ -27,7 +28,9 @@ bool is_default(const Config& config, const std::string& key) {
 
 void set(Config& config, const std::string& key, const std::string& value) {
   const Setting* setting = find_setting(key);
-  if (setting == nullptr) throw config_error("the checkpoint's configuration has a key {}, which this program does not know", key);
+  if (setting == nullptr) {
+    throw config_error("the checkpoint's configuration has a key {}, which this program does not know", key);
+  }
   setting->set(config, Value::parse(value, key, "checkpoint"));
 }
 

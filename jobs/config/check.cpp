@@ -67,6 +67,12 @@ void check_position(const Config& config) {
   placed(config, [&] { plan_positions(position, config.model.head_dim, config.model.kv_heads, config.model.context); });
 }
 
+void check_run(const Config& config) {
+  if (config.run.resume == Resume::never && config.run.resume_step != 0) {
+    throw refuse_setting(config, "run.resume_step", "a step to go on from, and run.resume is never");
+  }
+}
+
 void check_schedule(const Config& config) {
   const auto steps = static_cast<double>(config.train.steps);
   if (config.schedule.warmup > config.train.steps) {
@@ -155,6 +161,7 @@ Error refuse_setting(const Config& config, const std::string& key, const std::st
 }
 
 void check_config(const Config& config) {
+  check_run(config);
   check_model(config);
   check_position(config);
   check_schedule(config);

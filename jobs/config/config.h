@@ -27,6 +27,7 @@ struct RunConfig {
   DeviceChoice device = DeviceChoice::automatic;
   Precision precision = Precision::automatic;
   Resume resume = Resume::automatic;
+  std::int64_t resume_step = 0;  // the step to go back to; 0: the newest
   std::string init_from;  // run, checkpoint, safetensors file or Hugging Face folder with the initial weights; empty: drawn
 };
 

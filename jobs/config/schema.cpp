@@ -85,6 +85,8 @@ std::vector<Setting> run_settings() {
       word("run.resume", at(&Config::run, &R::resume),
            {{"auto", Resume::automatic}, {"required", Resume::required}, {"never", Resume::never}},
            "an existing run directory is continued, must be there, or must not hold steps"),
+      number("run.resume_step", at(&Config::run, &R::resume_step), {.low = 1, .high = unlimited, .zero = "newest"}, "",
+             "the saved step to go on from; newer ones, when they were saved before it was asked for, are set aside"),
       init_from,
   };
 }

@@ -1,7 +1,5 @@
 #include "parallel/checkpoint/verification.h"
 
-#include <algorithm>
-
 #include "parallel/agreement.h"
 #include "parallel/checkpoint/step_directory.h"
 
@@ -22,28 +20,12 @@ std::unique_ptr<CheckpointReader> open_verified(const std::string& folder, Commu
   return reader;
 }
 
-namespace {
-
-// Rank 0's list of candidates, newest first, on every rank.
-std::vector<std::int64_t> candidates(const std::string& checkpoints, Communicator& control) {
-  std::vector<std::int64_t> steps;
-  together(control, [&] {
-    if (control.rank() != 0) return;
-    steps = list_steps(checkpoints);
-    std::reverse(steps.begin(), steps.end());
-  });
+FoundCheckpoint find_checkpoint(const std::string& checkpoints, std::vector<std::int64_t> steps, Communicator& control) {
   auto count = static_cast<std::int64_t>(steps.size());
   control.broadcast(&count, 1, Element::i64, 0);
   steps.resize(static_cast<std::size_t>(count));
   if (count > 0) control.broadcast(steps.data(), count, Element::i64, 0);
-  return steps;
-}
-
-}  // namespace
-
-FoundCheckpoint find_checkpoint(const std::string& checkpoints, Communicator& control) {
   FoundCheckpoint found;
-  const std::vector<std::int64_t> steps = candidates(checkpoints, control);
   for (const std::int64_t step : steps) {
     try {
       found.reader = open_verified(checkpoints + "/" + step_name(step), control);
@@ -54,11 +36,6 @@ FoundCheckpoint find_checkpoint(const std::string& checkpoints, Communicator& co
       found.skipped.push_back(error.what());
       found.skipped_steps.push_back(step);
     }
-  }
-  if (!steps.empty()) {
-    throw SharedError(ExitCode::data, fmt::format("{}: none of the {} checkpoints is good: {}; nothing is started anew in their "
-                                                  "place: restore one, or choose another run.name",
-                                                  checkpoints, steps.size(), fmt::join(found.skipped, "; ")), 0);
   }
   return found;
 }

@@ -16,13 +16,12 @@ namespace longwave {
 std::unique_ptr<CheckpointReader> open_verified(const std::string& folder, Communicator& control);
 
 struct FoundCheckpoint {
-  std::unique_ptr<CheckpointReader> reader;  // null: the run has no steps
-  std::vector<std::string> skipped;          // why newer steps were not taken, one line each
+  std::unique_ptr<CheckpointReader> reader;  // null: none of the steps is good, or there are none
+  std::vector<std::string> skipped;          // why the steps before it were not taken, one line each
   std::vector<std::int64_t> skipped_steps;
 };
 
-// The newest step in a checkpoints folder with nothing wrong. Collective. When there are steps but every one is bad, all throw
-// a data_error that names what is wrong: nothing is started anew in their place.
-FoundCheckpoint find_checkpoint(const std::string& checkpoints, Communicator& control);
+// The first of `steps`, which rank 0 gives in the order of preference, with nothing wrong. Collective.
+FoundCheckpoint find_checkpoint(const std::string& checkpoints, std::vector<std::int64_t> steps, Communicator& control);
 
 }  // namespace longwave

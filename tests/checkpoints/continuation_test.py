@@ -101,6 +101,47 @@ class Continuation(TinyRunTest):
         self.assertIn("step-00000020", self.train("some", "run.resume=never", expect=CONFIGURATION))
         self.assertEqual(self.digest(self.path("some", "status.json")), before)
 
+    def test_a_run_goes_back_to_the_step_asked_for_once(self):
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                name = f"back-{ranks}"
+                again = (name, "checkpoint.keep=4", "run.resume_step=10")
+                self.train(name, "checkpoint.keep=4", ranks=ranks)
+                expected = self.outcome(name)
+                output = self.train(*again, ranks=ranks)
+                self.assertIn(f"goes on from ./{name}/checkpoints/step-00000010", output)
+                for step in (15, 20):
+                    self.assertIn(f"step-{step:08} is left behind; kept for a look as", output)
+                    self.assertTrue(os.path.isdir(self.step(name, step) + ".aside"))
+                self.assertEqual(self.outcome(name), expected)
+                self.assertEqual(self.steps(name), [5, 10, 15, 20])
+                # As a requeued job would, saying the same.
+                self.assertIn("already done", self.train(*again, ranks=ranks))
+                output = self.train(*again, "train.steps=25", ranks=ranks)
+                self.assertIn(f"goes on from ./{name}/checkpoints/step-00000020", output)
+                # Another step is another wish.
+                output = self.train(name, "checkpoint.keep=4", "run.resume_step=15", "train.steps=25", ranks=ranks)
+                self.assertIn(f"goes on from ./{name}/checkpoints/step-00000015", output)
+                self.assertEqual([line[0] for line in self.metrics(name)], list(range(1, 26)))
+                self.assertTrue(os.path.isdir(self.step(name, 20) + ".aside2"))
+                with open(self.path(name, "config.yaml")) as file:
+                    self.assertRegex(file.read(), r"resume_step: newest ")
+
+    def test_a_step_asked_for_that_is_missing_or_damaged_is_refused(self):
+        self.train("back", ranks=2)
+        output = self.train("back", "run.resume_step=5", expect=DATA, ranks=2)
+        self.assertIn("there is no step-00000005, which run.resume_step asks for; there is step-00000010, step-00000015", output)
+        self.assertIn("there are no checkpoints", self.train("none", "run.resume_step=5", expect=DATA))
+        self.assertFalse(os.path.exists(self.path("none")))
+        output = self.train("back", "run.resume=never", "run.resume_step=15", expect=CONFIGURATION)
+        self.assertIn("run.resume_step: a step to go on from, and run.resume is never", output)
+        os.truncate(os.path.join(self.step("back", 15), "rank-00001.safetensors"), 100)
+        output = self.train("back", "run.resume_step=15", expect=DATA, ranks=2)
+        self.assertIn("step-00000015/rank-00001.safetensors: has 100 bytes", output)
+        self.assertIn("run.resume_step asks for step 15", output)
+        self.assertEqual(self.steps("back"), [10, 15, 20])
+        self.assertEqual(len(self.metrics("back")), 20)
+
     def test_a_changed_configuration_is_refused_by_key(self):
         self.train("fixed")
         output = self.train("fixed", "train.steps=30", "optimizer.learning_rate=1e-3", "model.width=32", expect=CONFIGURATION)
