@@ -1,4 +1,4 @@
-// `longwave generate RUN --prompt TEXT`: samples from a trained run.
+// `longwave generate RUN --prompt TEXT`: samples from a trained run, or writes down what it makes of the prompt.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@ struct GenerateArguments {
   double temperature = 0.8;   // 0: greedy
   std::int64_t top = 40;      // sample among that many most likely tokens; 0: all
   std::uint64_t seed = 1;
+  std::string logits;         // file for the prompt's logits, instead of text; empty: none
 };
 
 ExitCode run_generate(const GenerateArguments& arguments);

@@ -106,13 +106,20 @@ void LossHead::forward(const Rows& rows, Tensor hidden, Tensor targets, const Lo
   }
 }
 
-void LossHead::logits(Tensor hidden_row, const LossWorkspace& work, float* out) const {
+void LossHead::logits(Tensor hidden, const LossWorkspace& work, float* out) const {
   LONGWAVE_CHECK(shard_.group().size() == 1, "whole logits exist on one shard only");
   Backend& backend = shard_.backend();
-  const Tensor row = work.logits.rows(0, 1);
-  backend.linear_forward(hidden_row, store_.value(weight_), row);
-  const std::vector<float> all = download(backend, row);
-  std::copy_n(all.begin(), shard_.model().vocabulary, out);
+  const std::int64_t vocabulary = shard_.model().vocabulary;
+  const std::int64_t chunk = work.logits.shape[0];
+  for (std::int64_t begin = 0; begin < hidden.shape[0]; begin += chunk) {
+    const std::int64_t end = std::min(begin + chunk, hidden.shape[0]);
+    const Tensor rows = work.logits.rows(0, end - begin);
+    backend.linear_forward(hidden.rows(begin, end), store_.value(weight_), rows);
+    const std::vector<float> padded = download(backend, rows);
+    for (auto row = padded.begin(); row != padded.end(); row += shard_.vocabulary(), out += vocabulary) {
+      std::copy_n(row, vocabulary, out);
+    }
+  }
 }
 
 }  // namespace longwave

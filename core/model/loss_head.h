@@ -31,8 +31,8 @@ class LossHead {
                         Tensor dhidden) const;
   // Losses to work.loss. argmax to host int32 [rows], unless null.
   void forward(const Rows& rows, Tensor hidden, Tensor targets, const LossWorkspace& work, std::int32_t* argmax) const;
-  // logits of one row of `hidden`, to host fp32 [vocabulary]; one shard only.
-  void logits(Tensor hidden_row, const LossWorkspace& work, float* out) const;
+  // logits of the rows of `hidden`, to host fp32 [rows, vocabulary]; one shard only.
+  void logits(Tensor hidden, const LossWorkspace& work, float* out) const;
 
  private:
   // Logits and losses of rows [begin, end): leaves the group's maximum and sums in `work`.

@@ -70,6 +70,7 @@ struct Transformer::Implementation {
   void refresh(Tables& tables, bool evaluating);
   // Evaluation's buffers for this shape, over the memory prepared.
   Pass evaluation_pass(std::int64_t batch, std::int64_t length);
+  Pass forward_sequence(const std::int32_t* tokens, std::int64_t length);
 
   TransformerOptions options;
   Shard shard;
@@ -175,6 +176,13 @@ Pass Transformer::Implementation::evaluation_pass(std::int64_t batch, std::int64
   refresh(evaluation_tables, true);
   Arena arena(evaluation_memory.data(), evaluation_memory.bytes());
   return plan_pass(arena, batch, length, false);
+}
+
+Pass Transformer::Implementation::forward_sequence(const std::int32_t* tokens, std::int64_t length) {
+  const Pass pass = evaluation_pass(1, length);
+  shard.backend().copy_from_host(pass.tokens, tokens);
+  forward(pass, evaluation_tables.set);
+  return pass;
 }
 
 Transformer::Transformer(const ModelConfig& model, const PositionConfig& position, const TransformerOptions& options,
@@ -297,10 +305,13 @@ void Transformer::evaluate(const std::int32_t* tokens, const std::int32_t* targe
 }
 
 void Transformer::next_token_logits(const std::int32_t* tokens, std::int64_t length, float* logits) {
-  const Pass pass = impl_->evaluation_pass(1, length);
-  impl_->shard.backend().copy_from_host(pass.tokens, tokens);
-  impl_->forward(pass, impl_->evaluation_tables.set);
+  const Pass pass = impl_->forward_sequence(tokens, length);
   impl_->head.logits(pass.hidden.rows(length - 1, length), pass.loss, logits);
+}
+
+void Transformer::sequence_logits(const std::int32_t* tokens, std::int64_t length, float* logits) {
+  const Pass pass = impl_->forward_sequence(tokens, length);
+  impl_->head.logits(pass.hidden.rows(0, length), pass.loss, logits);
 }
 
 void Transformer::set_scaling(PositionScaling scaling, double factor) {

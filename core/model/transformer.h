@@ -80,8 +80,9 @@ class Transformer {
   // int32 (the most likely next token), host [batch * length]; either may be null. `targets` may be null without losses.
   void evaluate(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t batch, std::int64_t length,
                 float* losses, std::int32_t* argmax);
-  // Logits of the last token of one sequence, host fp32 [vocabulary].
+  // Logits of the last token of one sequence, host fp32 [vocabulary], and of all its tokens, host fp32 [length, vocabulary].
   void next_token_logits(const std::int32_t* tokens, std::int64_t length, float* logits);
+  void sequence_logits(const std::int32_t* tokens, std::int64_t length, float* logits);
   // Position scaling from the next prepare_evaluation on (PI, NTK, YaRN).
   void set_scaling(PositionScaling scaling, double factor);
 
