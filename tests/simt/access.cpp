@@ -1,15 +1,11 @@
 #include "tests/simt/access.h"
 
-#include <sys/mman.h>
-
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
-#include <map>
 #include <vector>
 
+#include "tests/simt/address_sanitizer.h"
 #include "tests/simt/block.h"
 
 extern "C" {
@@ -24,9 +20,6 @@ constexpr std::size_t static_limit = std::size_t{48} << 10;
 constexpr std::size_t gap = 256;  // that no thread may touch, between static arrays and before the dynamic ones
 constexpr std::size_t shared_bytes = static_limit + gap + shared_limit + gap;
 constexpr std::size_t granule = 2;  // the smallest element a kernel keeps in shared memory
-
-constexpr std::size_t region_bytes = std::size_t{64} << 30;  // reserved, not used, until allocated
-constexpr std::size_t redzone = 4096;
 
 // The threads of one warp that read a granule last.
 struct Readers {
@@ -58,13 +51,6 @@ Shared& shared() {
 }
 
 constexpr std::size_t dynamic_begin = static_limit + gap;
-
-bool same_warp(const Moment& a, const Moment& b) { return a.thread / 32 == b.thread / 32; }
-
-// True when `before`, earlier in our order of running threads, is ordered before `after` on any device.
-bool ordered(const Moment& before, const Moment& after) {
-  return before.barriers < after.barriers || (same_warp(before, after) && before.warp_barriers < after.warp_barriers);
-}
 
 bool same_interval(const Moment& a, const Moment& b) { return a.barriers == b.barriers && a.warp_barriers == b.warp_barriers; }
 
@@ -127,35 +113,6 @@ bool in_shared(const void* address, std::size_t* offset) {
   return true;
 }
 
-struct Allocation {
-  std::size_t bytes;
-};
-
-struct DeviceMemory {
-  unsigned char* base = nullptr;
-  std::size_t used = 0;  // of the region; freed blocks are not used again, so that a stale pointer is always seen
-  std::map<std::uintptr_t, Allocation> allocations;
-  std::uintptr_t last_begin = 1, last_end = 0;  // of the allocation looked up last
-  std::size_t bytes = 0, peak = 0;
-  int open = 0;
-
-  DeviceMemory() {
-    void* block = mmap(nullptr, region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (block == MAP_FAILED) std::perror("simt: no address space for device memory"), std::abort();
-    base = static_cast<unsigned char*>(block);
-  }
-  void protect(int protection) const {
-    if (used > 0 && mprotect(base, used, protection) != 0) std::perror("simt: mprotect"), std::abort();
-  }
-};
-
-DeviceMemory& device() {
-  static auto* const instance = new DeviceMemory;
-  return *instance;
-}
-
-std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 bool in_image(const void* address) {
   return static_cast<const char*>(address) >= __executable_start && static_cast<const char*>(address) < end;
 }
@@ -165,9 +122,12 @@ bool in_image(const void* address) {
 void begin_block(std::size_t dynamic_bytes) {
   Shared& own = shared();
   ++own.block;
+  LONGWAVE_OPEN_MEMORY(own.memory, shared_bytes);
   // A pattern that is NaN in fp32, bf16 and fp64.
   std::memset(own.memory, 0xff, own.static_end);
   std::memset(own.memory + dynamic_begin, 0xff, dynamic_bytes);
+  LONGWAVE_CLOSE_MEMORY(own.memory, dynamic_begin);
+  LONGWAVE_CLOSE_MEMORY(own.memory + dynamic_begin + dynamic_bytes, shared_bytes - dynamic_begin - dynamic_bytes);
   own.static_end = 0;
   own.static_arrays.clear();
   own.dynamic_end = dynamic_bytes;
@@ -180,12 +140,18 @@ void* take_static_shared(std::size_t bytes) {
   const std::size_t begin = own.static_end;
   if (begin + bytes > static_limit) return nullptr;
   own.static_arrays.emplace_back(begin, bytes);
-  own.static_end = round_up(begin + bytes + gap, gap);
+  own.static_end = (begin + bytes + 2 * gap - 1) / gap * gap;
+  LONGWAVE_OPEN_MEMORY(own.memory + begin, bytes);
   std::memset(own.memory + begin, 0xff, bytes);
   return own.memory + begin;
 }
 
+void check_alignment(const void* address, const Place& place) {
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) fail("a 16-byte access to an address that is no multiple of 16", place);
+}
+
 void check_access(const void* address, std::size_t bytes, bool writes, const Place& place) {
+  if (under_address_sanitizer) return;
   std::size_t offset = 0;
   if (in_shared(address, &offset)) {
     if (!allocated(shared(), offset, bytes)) {
@@ -196,10 +162,7 @@ void check_access(const void* address, std::size_t bytes, bool writes, const Pla
     return;
   }
   if (on_stack_or_arguments(address, bytes)) return;
-  if (is_device(address)) {
-    if (inside_allocation(address, bytes)) return;
-    fail(fmt::format("{} of {} bytes outside every allocation of device memory", writes ? "write" : "read", bytes), place);
-  }
+  if (is_device(address)) return check_device_access(address, bytes, writes, place);
   if (!writes && in_image(address)) return;  // constants
   fail(fmt::format("{} of {} bytes of host memory", writes ? "write" : "read", bytes), place);
 }
@@ -226,65 +189,9 @@ void finish_copy(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-void* allocate_device(std::size_t bytes) {
-  DeviceMemory& own = device();
-  const std::size_t begin = round_up(own.used + redzone, redzone);
-  const std::size_t whole = round_up(begin + bytes + redzone, redzone);
-  if (bytes > region_bytes || whole > region_bytes) return nullptr;
-  own.used = whole;
-  own.protect(own.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
-  // The end of the block, not only its begin, is where the redzone starts: 256-byte alignment leaves less than that unseen.
-  unsigned char* const pointer = own.base + begin;
-  own.allocations[reinterpret_cast<std::uintptr_t>(pointer)] = {bytes};
-  own.bytes += bytes;
-  own.peak = std::max(own.peak, own.bytes);
-  const DeviceAccess access;
-  std::memset(pointer, 0xff, bytes);
-  return pointer;
-}
-
-bool free_device(void* pointer) {
-  DeviceMemory& own = device();
-  const auto found = own.allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
-  if (found == own.allocations.end()) return false;
-  own.bytes -= found->second.bytes;
-  // The pages go back; the addresses stay closed.
-  madvise(pointer, round_up(found->second.bytes, redzone), MADV_DONTNEED);
-  own.allocations.erase(found);
-  own.last_begin = 1, own.last_end = 0;
-  return true;
-}
-
-bool is_device(const void* pointer) {
-  const auto* at = static_cast<const unsigned char*>(pointer);
-  return at >= device().base && at < device().base + region_bytes;
-}
-
-bool inside_allocation(const void* pointer, std::size_t bytes) {
-  DeviceMemory& own = device();
-  const auto at = reinterpret_cast<std::uintptr_t>(pointer);
-  if (own.last_begin <= at && at + bytes <= own.last_end) return true;
-  auto found = own.allocations.upper_bound(at);
-  if (found == own.allocations.begin()) return false;
-  --found;
-  own.last_begin = found->first;
-  own.last_end = found->first + found->second.bytes;
-  return at + bytes <= own.last_end;
-}
-
-std::size_t device_bytes() { return device().bytes; }
-std::size_t device_peak_bytes() { return device().peak; }
-
-DeviceAccess::DeviceAccess() {
-  if (device().open++ == 0) device().protect(PROT_READ | PROT_WRITE);
-}
-
-DeviceAccess::~DeviceAccess() {
-  if (--device().open == 0) device().protect(PROT_NONE);
-}
-
 }  // namespace longwave::simt
 
+#ifndef __SANITIZE_ADDRESS__
 namespace {
 
 // What the compiler calls before every load and store of a kernel's source.
@@ -316,3 +223,4 @@ void __asan_handle_no_return() {}
 void __asan_before_dynamic_init(const char*) {}
 void __asan_after_dynamic_init() {}
 }
+#endif

@@ -15,13 +15,16 @@ unsigned char* shared_dynamic();
 // `bytes` of static shared memory behind what was taken before; null when the block has no more.
 void* take_static_shared(std::size_t bytes);
 
-// Checks an access of the running thread.
+// Checks an access of the running thread. Built with the address sanitizer, which sees all accesses itself, it does nothing.
 void check_access(const void* address, std::size_t bytes, bool writes, const Place& place);
+void check_alignment(const void* address, const Place& place);  // of 16 bytes
 // An asynchronous copy was started to, or has arrived at, these bytes.
 void start_copy(void* to, std::size_t bytes, const Place& place);
 void finish_copy(void* to, const void* from, std::size_t bytes);  // `from` null: zeros
 
-// ---- device memory: one reserved region, closed to the host while no queue runs
+// ---- device memory (device_region.cpp): one reserved region, closed to the host while no queue runs
+// The part of check_access for an address in that region.
+void check_device_access(const void* address, std::size_t bytes, bool writes, const Place& place);
 void* allocate_device(std::size_t bytes);  // null when the region is full
 bool free_device(void* pointer);           // false: not an allocation
 bool is_device(const void* pointer);

@@ -83,6 +83,11 @@ struct Moment {
   std::uint16_t thread = 0;
 };
 Moment now();
+inline bool same_warp(const Moment& a, const Moment& b) { return a.thread / 32 == b.thread / 32; }
+// True when `before`, earlier in our order of running the threads of a block, is ordered before `after` on any device.
+inline bool ordered(const Moment& before, const Moment& after) {
+  return before.barriers < after.barriers || (same_warp(before, after) && before.warp_barriers < after.warp_barriers);
+}
 // True in code of a kernel, false in ours. Templates that both use may be the checked ones, so ours must say where they are.
 bool in_kernel();
 class InEmulator {

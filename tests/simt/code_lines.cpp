@@ -15,18 +15,20 @@ struct Found {
 int take_innermost(void* data, std::uintptr_t, const char* file, int line, const char*) {
   auto& found = *static_cast<Found*>(data);
   if (file == nullptr) return 0;
-  // Debug information names files from the build folder; a person wants them from the top of the tree.
-  std::string_view name = file;
-  for (const std::string_view top : {"core/", "tests/"}) {
-    if (const auto at = name.find(top); at != name.npos) name.remove_prefix(at);
-  }
-  found.text = std::string(name) + ":" + std::to_string(line);
+  found.text = line_of_file(file, line);
   return 1;  // the innermost inlined function is enough
 }
 
 void ignore_error(void*, const char*, int) {}
 
 }  // namespace
+
+std::string line_of_file(std::string_view name, int line) {
+  for (const std::string_view top : {"core/", "tests/"}) {
+    if (const auto at = name.find(top); at != name.npos) name.remove_prefix(at);
+  }
+  return std::string(name) + ":" + std::to_string(line);
+}
 
 std::string line_of_code(const void* address) {
   static backtrace_state* const state = backtrace_create_state(nullptr, 0, ignore_error, nullptr);

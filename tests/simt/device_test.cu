@@ -58,6 +58,18 @@ LONGWAVE_KERNEL(128) reverse_blocks(const int* from, int* to) {
   to[block * device::threads() + device::thread()] = tile[device::threads() - 1 - device::thread()];
 }
 
+// Neighbours in device memory, two bytes each, and what a barrier or the end of a launch orders.
+LONGWAVE_KERNEL(64) turn_around(Bf16* data) {
+  Bf16* const own = data + device::block_x() * 64;
+  const Bf16 value = own[device::thread()];
+  device::barrier();
+  own[63 - device::thread()] = value;
+  device::barrier();
+  const Bf16 again = own[device::thread() ^ 32];
+  device::barrier();
+  own[device::thread()] = again;
+}
+
 float value_of(int i) { return static_cast<float>((i * 37 + 11) % 61) / 16 - 2; }
 
 std::vector<Bf16> bf16_of(int count, int offset) {
@@ -116,6 +128,16 @@ TEST(Block, SharesMemoryAcrossItsBarrier) {
   launch("reverse_blocks", reverse_blocks, {.x = 5}, 128, 128 * sizeof(int), stream, from.data(), to.data());
   const std::vector<int> result = to.read(stream);
   for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(result[i], static_cast<int>(values.size() - 1 - i));
+}
+
+TEST(Block, HandsOnDeviceMemoryAcrossItsBarrierAndToTheNextLaunch) {
+  const simt::Stream stream;
+  const std::vector<Bf16> values = bf16_of(3 * 64, 0);
+  const simt::DeviceArray<Bf16> data(stream, values);
+  for (int launches = 0; launches < 3; ++launches) launch("turn_around", turn_around, {.x = 3}, 64, 0, stream, data.data());
+  const std::vector<Bf16> result = data.read(stream);
+  // Back to front within each half of the block, three times.
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(result[i].bits, values[i ^ 31].bits) << i;
 }
 
 }  // namespace

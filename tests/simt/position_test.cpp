@@ -107,7 +107,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CudaQkvSplit,
                                            Case{{1, 70, 2, 2, 64}, 2, 7, 1, true},       // fope with norm
                                            Case{{3, 3, 6, 2, 128}, 2, 31, 1, true},      // columns of no whole vectors
                                            Case{{2, 1, 4, 4, 128}, 1, 0, 1, false},      // constant pairs only
-                                           Case{{2, 9, 4, 1, 128}, 0, 0, 0, true}));     // norm alone
+                                           Case{{2, 9, 4, 1, 128}, 0, 0, 0, true},       // norm alone
+                                           Case{{1, 1100, 8, 1, 64}, 0, 0, 0, true}));   // more than a grid of the gain's gradient
 
 struct TableCase {
   std::int64_t heads, positions, frequencies, columns;

@@ -131,6 +131,44 @@ LONGWAVE_KERNEL(32) follows_a_host_pointer(float* data, const float* host) {
   data[device::thread()] = host[device::thread()];  // host pointer
 }
 
+LONGWAVE_KERNEL(32) blocks_write_one_place(float* data) {
+  data[device::thread()] = static_cast<float>(device::block_x());  // two blocks
+}
+
+LONGWAVE_KERNEL(32) reads_what_another_block_writes(float* data) {
+  if (device::block_x() == 0) {
+    data[device::thread()] = 1;
+  } else {
+    data[32 + device::thread()] = data[31 - device::thread()];  // of another block
+  }
+}
+
+LONGWAVE_KERNEL(32) overwrites_what_another_block_reads(float* data) {
+  if (device::block_x() == 0) {
+    data[32 + device::thread()] = data[device::thread()];
+  } else {
+    const device::Words4 words = {};
+    if (device::thread() < 8) device::store16(data + 4 * device::thread(), words);  // over another block's
+  }
+}
+
+LONGWAVE_KERNEL(64) warps_write_one_place(float* data) {
+  if (device::thread() % 32 == 0) data[5] = 1;  // two warps
+}
+
+LONGWAVE_KERNEL(64) reads_device_memory_too_early(float* data) {
+  data[device::thread()] = 1;
+  data[64 + device::thread()] = data[device::thread() / 2 * 2];  // before a barrier
+}
+
+LONGWAVE_KERNEL(64) overwrites_device_memory_too_early(float* data) {
+  if (device::thread() < 32) {
+    data[64 + device::thread()] = data[32 + device::thread()];
+  } else {
+    data[device::thread()] = 2;  // read by the other warp
+  }
+}
+
 // Which line of this file ends in `// mark`.
 int line_of(const std::string& mark) {
   std::ifstream source(LONGWAVE_SOURCE_DIR "/tests/simt/wrong_kernels_test.cu");
@@ -243,6 +281,42 @@ TEST_F(WrongKernel, WritePastSharedMemoryIsReported) {
 
 TEST_F(WrongKernel, MisalignedVectorIsReported) {
   EXPECT_THAT(report_of(loads_sixteen_bytes_of_four, 32, 1, data_.data()), AllOf(at(1, "misaligned"), HasSubstr("no multiple of 16")));
+}
+
+TEST_F(WrongKernel, WritesOfTwoBlocksAreReported) {
+  EXPECT_THAT(report_of(blocks_write_one_place, 32, 2, data_.data()),
+              AllOf(at(0, "two blocks", 1),
+                    HasSubstr("write of device memory conflicts with the write of block (0, 0, 0), thread 0")));
+}
+
+TEST_F(WrongKernel, ReadOfWhatAnotherBlockWritesIsReported) {
+  EXPECT_THAT(report_of(reads_what_another_block_writes, 32, 2, data_.data()),
+              AllOf(at(0, "of another block", 1),
+                    HasSubstr("read of device memory conflicts with the write of block (0, 0, 0), thread 31")));
+}
+
+TEST_F(WrongKernel, WriteOfWhatAnotherBlockReadsIsReported) {
+  EXPECT_THAT(report_of(overwrites_what_another_block_reads, 32, 2, data_.data()),
+              AllOf(at(0, "over another block's", 1),
+                    HasSubstr("write of device memory conflicts with the read of block (0, 0, 0)")));
+}
+
+TEST_F(WrongKernel, WritesOfTwoWarpsToDeviceMemoryAreReported) {
+  EXPECT_THAT(report_of(warps_write_one_place, 64, 1, data_.data()),
+              AllOf(at(32, "two warps"),
+                    HasSubstr("write of device memory conflicts with the write of thread 0: no barrier")));
+}
+
+TEST_F(WrongKernel, ReadOfDeviceMemoryThatRacesAWriteIsReported) {
+  EXPECT_THAT(report_of(reads_device_memory_too_early, 64, 1, data_.data()),
+              AllOf(at(1, "before a barrier"),
+                    HasSubstr("read of device memory conflicts with the write of thread 0: no barrier")));
+}
+
+TEST_F(WrongKernel, WriteOfDeviceMemoryThatRacesAReadIsReported) {
+  EXPECT_THAT(report_of(overwrites_device_memory_too_early, 64, 1, data_.data()),
+              AllOf(at(32, "read by the other warp"),
+                    HasSubstr("write of device memory conflicts with the read of thread 0: no barrier")));
 }
 
 TEST_F(WrongKernel, HostMemoryIsNotForKernels) {
