@@ -12,7 +12,7 @@ double silu_slope(double x) {
 class Elementwise : public EveryActivationType {};
 
 TEST_P(Elementwise, AddAdds) {
-  for (std::int64_t count : {1, 17, 65, 300, 70001}) {
+  for (std::int64_t count : {1, 17, 65, 264, 300, 70001}) {
     const DeviceTensor x(dtype(), {count}, "x"), to(dtype(), {count}, "to");
     Values expected = to.read();
     const Values xs = x.read();
@@ -23,7 +23,7 @@ TEST_P(Elementwise, AddAdds) {
 }
 
 TEST_P(Elementwise, SwigluIsSiluOfGateTimesUp) {
-  for (std::int64_t hidden : {1, 17, 65, 300}) {
+  for (std::int64_t hidden : {1, 17, 65, 264, 300}) {
     for (std::int64_t rows : {1, 17, 300}) {
       const DeviceTensor gate_up(dtype(), {rows, 2 * hidden}, "gate_up", 4), out(dtype(), {rows, hidden});
       backend().swiglu_forward(gate_up, out);
@@ -41,7 +41,7 @@ TEST_P(Elementwise, SwigluIsSiluOfGateTimesUp) {
 }
 
 TEST_P(Elementwise, SwigluBackwardMatchesFiniteDifferencesAlsoInPlace) {
-  for (std::int64_t hidden : {1, 17, 65, 300}) {
+  for (std::int64_t hidden : {1, 17, 65, 264, 300}) {
     const std::int64_t rows = 17;
     const DeviceTensor gate_up(dtype(), {rows, 2 * hidden}, "gate_up", 4), dout(dtype(), {rows, hidden}, "dout");
     const DeviceTensor dgate_up(dtype(), {rows, 2 * hidden});
@@ -69,7 +69,7 @@ TEST_P(Elementwise, SwigluOfExtremeGatesIsFinite) {
 }
 
 TEST_P(Elementwise, CopyConvertsFromAndToFp32) {
-  for (std::int64_t count : {1, 17, 300, 70001}) {
+  for (std::int64_t count : {1, 17, 264, 300, 70001}) {
     const DeviceTensor from(DType::f32, {count}, "from"), to(dtype(), {count}), back(DType::f32, {count});
     backend().copy(from, to);
     backend().copy(to, back);

@@ -17,7 +17,7 @@ constexpr std::int64_t first = 64, shard_rows = 65;
 bool on_shard(double id) { return id >= first && id < first + shard_rows; }
 
 TEST_P(Embedding, ForwardCopiesOwnRowsAndZeroesOthers) {
-  for (std::int64_t width : {1, 17, 65, 300}) {
+  for (std::int64_t width : {1, 17, 65, 264, 300}) {
     for (std::int64_t rows : {1, 65, 300}) {
       const Values id_of = ids_of(rows);
       const DeviceTensor ids(DType::i32, {rows}, id_of), table(dtype(), {shard_rows, width}, "table");
@@ -37,7 +37,7 @@ TEST_P(Embedding, ForwardCopiesOwnRowsAndZeroesOthers) {
 }
 
 TEST_P(Embedding, BackwardSumsTheRowsOfAnIdAndAdds) {
-  for (std::int64_t width : {1, 17, 65, 300}) {
+  for (std::int64_t width : {1, 17, 65, 264, 300}) {
     for (std::int64_t rows : {1, 65, 300}) {
       const Values id_of = ids_of(rows);
       const DeviceTensor ids(DType::i32, {rows}, id_of), dout(dtype(), {rows, width}, "dout");

@@ -47,7 +47,7 @@ template <class Function> Values differentiate(Values argument, const Function& 
 class RmsNorm : public EveryActivationType {};
 
 TEST_P(RmsNorm, ForwardNormalisesEachRow) {
-  for (std::int64_t width : {1, 17, 65, 300}) {
+  for (std::int64_t width : {1, 17, 65, 264, 300}) {
     for (std::int64_t rows : {1, 17, 300}) {
       const DeviceTensor x(dtype(), {rows, width}, "x", 3), gain(dtype(), {width}, "gain");
       const DeviceTensor y(dtype(), {rows, width}), rstd(DType::f32, {rows});
@@ -60,7 +60,7 @@ TEST_P(RmsNorm, ForwardNormalisesEachRow) {
 }
 
 TEST_P(RmsNorm, FusedAddIsAddThenNorm) {
-  for (std::int64_t width : {1, 17, 300}) {
+  for (std::int64_t width : {1, 17, 264, 300}) {
     const std::int64_t rows = 65;
     const DeviceTensor residual(dtype(), {rows, width}, "x"), separate(dtype(), {rows, width}, "x");
     const DeviceTensor branch(dtype(), {rows, width}, "branch"), gain(dtype(), {width}, "gain");
@@ -90,6 +90,35 @@ TEST_P(RmsNorm, BackwardMatchesFiniteDifferencesAndAdds) {
     for (std::size_t i = 0; i < old_dgain.size(); ++i) expected_dgain[i] += old_dgain[i];
     expect_close(dx.read(), expected_dx, rounding_of(dtype()), 2e-5, "dx");
     expect_close(dgain.read(), expected_dgain, 1e-6, 1e-5, "dgain");
+  }
+}
+
+// Rows of many vectors, in whole ones and not: dx += rstd (h - z mean(h z)) with z = x rstd and h = gain dy.
+TEST_P(RmsNorm, BackwardOfWideRowsIsTheFormula) {
+  for (std::int64_t width : {264, 300, 700, 1500, 2056, 4104, 9000}) {
+    const std::int64_t rows = 3;
+    const DeviceTensor x(dtype(), {rows, width}, "x"), gain(dtype(), {width}, "gain"), dy(dtype(), {rows, width}, "dy");
+    const DeviceTensor y(dtype(), {rows, width}), rstd(DType::f32, {rows});
+    const DeviceTensor dx(dtype(), {rows, width}, "old dx"), dgain(DType::f32, {width}, "old dgain");
+    Values expected_dx = dx.read(), expected_dgain = dgain.read();
+    backend().rmsnorm_forward(x, gain, epsilon, y, rstd);
+    backend().rmsnorm_backward(dy, x, gain, rstd, dx, dgain);
+    const Values xs = x.read(), gains = gain.read(), dys = dy.read(), rstds = rmsnorm(xs, gains).rstd;
+    const auto columns = static_cast<std::size_t>(width);
+    for (std::size_t row = 0; row < rstds.size(); ++row) {
+      double mean = 0;
+      for (std::size_t i = 0; i < columns; ++i) {
+        const std::size_t at = row * columns + i;
+        mean += gains[i] * dys[at] * xs[at] * rstds[row] / static_cast<double>(width);
+        expected_dgain[i] += dys[at] * xs[at] * rstds[row];
+      }
+      for (std::size_t i = 0; i < columns; ++i) {
+        const std::size_t at = row * columns + i;
+        expected_dx[at] += rstds[row] * (gains[i] * dys[at] - xs[at] * rstds[row] * mean);
+      }
+    }
+    expect_close(dx.read(), expected_dx, rounding_of(dtype()), 2e-5, "dx");
+    expect_close(dgain.read(), expected_dgain, 1e-6, 1e-4, "dgain");
   }
 }
 

@@ -35,7 +35,7 @@ struct AdamW {
 class AdamWUpdate : public EveryActivationType {};
 
 TEST_P(AdamWUpdate, FollowsTheReferenceOverSeveralSteps) {
-  for (std::int64_t count : {1, 17, 65, 300, 40001}) {
+  for (std::int64_t count : {1, 17, 65, 264, 300, 40001}) {
     const DeviceTensor master(DType::f32, {count}, "master"), moment1(DType::f32, {count}), moment2(DType::f32, {count});
     const DeviceTensor value(dtype(), {count});
     AdamW reference = {master.read(), Values(static_cast<std::size_t>(count)), Values(static_cast<std::size_t>(count))};
@@ -71,7 +71,7 @@ TEST(AdamWOfZeroGradient, OnlyDecays) {
 }
 
 TEST(SumOfSquares, AddsTheSumInFp64) {
-  for (std::int64_t count : {1, 17, 65, 300, 16384, 70001}) {
+  for (std::int64_t count : {1, 17, 65, 300, 16384, 70001, 70008}) {
     const DeviceTensor x(DType::f32, {count}, "x"), sum(DType::f64, {1}, Values{3});
     double expected = 3;
     for (double value : x.read()) expected += value * value;
