@@ -24,6 +24,7 @@ struct AmxProduct {
   void* out = nullptr;  // fp32, or bf16 where out_bf16; out_row elements from row to row
   std::int64_t out_row = 0;
   bool out_bf16 = false;
+  bool stream = false;  // bf16 output goes to memory past the caches
   bool accumulate = false;         // fp32 only
   Bf16Bits* row_scratch = nullptr;  // amx_block x depth, rounded up to whole tiles
 };

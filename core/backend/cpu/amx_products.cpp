@@ -17,6 +17,8 @@ constexpr std::int64_t longest_depth = 4096;  // summed in one go; more is summe
 constexpr std::int64_t depth_piece = 2048;
 constexpr std::int64_t packed_depth_piece = 1024;  // where the left operand is packed too
 constexpr std::int64_t fewest_rows = 32;
+// A larger output is gone from a core's caches before it is read: written past them, its lines are not fetched first.
+constexpr std::size_t cached_output_bytes = 2 << 20;
 
 std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
@@ -153,6 +155,7 @@ void AmxProducts::run(const Product& p) {
         part.out = static_cast<char*>(p.out.data) + (chunk.begin * p.columns + n) * out_size;
         part.out_row = p.columns;
         part.out_bf16 = p.out.dtype == DType::bf16;
+        part.stream = p.out.bytes() > cached_output_bytes;
       }
       kernels.multiply(part);
     };

@@ -10,9 +10,10 @@ struct Sizes {
   std::int64_t rows, outputs, inputs;
 };
 
-// The last three: whole tiles of AMX; a long sum, taken in pieces, that leaves a part of a tile; more columns than a panel holds.
+// The last ones: whole tiles of AMX; a long sum, taken in pieces, that leaves a part of a tile; more columns than a panel holds;
+// an output that goes past the caches.
 const std::vector<Sizes> sizes = {{1, 1, 1},      {1, 65, 17},  {17, 1, 300},  {65, 300, 17}, {300, 17, 65},
-                                  {37, 257, 129}, {96, 64, 96}, {40, 33, 4500}, {33, 4500, 40}, {1100, 40, 544}};
+                                  {37, 257, 129}, {96, 64, 96}, {40, 33, 4500}, {33, 4500, 40}, {1100, 1056, 32}};
 
 // out[m, n] = sum_k left(m, k) right(k, n)
 template <class Left, class Right>

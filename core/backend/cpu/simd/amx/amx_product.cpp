@@ -29,12 +29,18 @@ LeftTiles left_tiles(const AmxProduct& p, std::int64_t m) {
   return left_rows_in_place(p.left + m * p.left_row, p.left_row);
 }
 
-inline void store_rounded(const float* from, Bf16Bits* to, std::int64_t row, std::int64_t rows, std::int64_t columns) {
+// Past the caches where `stream` says so and a row is a whole line.
+inline void store_rounded(const float* from, Bf16Bits* to, std::int64_t row, std::int64_t rows, std::int64_t columns, bool stream) {
   const __mmask32 mask = mask_of(columns);
+  const bool lines = stream && columns == amx_block && reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && row % amx_block == 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* sums = from + i * amx_block;
     const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_load_ps(sums + amx_tile_rows), _mm512_load_ps(sums));
-    _mm512_mask_storeu_epi16(to + i * row, mask, reinterpret_cast<__m512i>(rounded));
+    if (lines) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i * row), reinterpret_cast<__m512i>(rounded));
+    } else {
+      _mm512_mask_storeu_epi16(to + i * row, mask, reinterpret_cast<__m512i>(rounded));
+    }
   }
 }
 
@@ -60,7 +66,7 @@ void multiply(const AmxProduct& p) {
         zero_block();
         add_products(left, right, 0, depth_tiles);
         store_block(block, amx_block);
-        store_rounded(block, static_cast<Bf16Bits*>(p.out) + m * p.out_row + n, p.out_row, rows, columns);
+        store_rounded(block, static_cast<Bf16Bits*>(p.out) + m * p.out_row + n, p.out_row, rows, columns, p.stream);
         continue;
       }
       float* out = static_cast<float*>(p.out) + m * p.out_row + n;
@@ -79,6 +85,7 @@ void multiply(const AmxProduct& p) {
       }
     }
   }
+  if (p.stream) _mm_sfence();  // what went past the caches is seen by other threads in no order of its own
 }
 
 void pack_left(const Bf16Bits* from, std::int64_t row, std::int64_t depth, std::int64_t rows, Bf16Bits* to) {
