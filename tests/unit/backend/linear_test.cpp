@@ -30,7 +30,7 @@ Values product(std::int64_t m, std::int64_t n, std::int64_t k, const Left& left,
 }
 
 // Of an fp32 sum of k products of numbers about 1.
-double sum_error(std::int64_t k) { return 1e-7 * std::max(300.0, static_cast<double>(k)); }
+double sum_error(std::int64_t k) { return 1.5e-7 * std::max(200.0, static_cast<double>(k)); }
 
 auto at(const Values& matrix, std::int64_t columns) {
   return [&matrix, columns](std::int64_t i, std::int64_t j) { return matrix[static_cast<std::size_t>(i * columns + j)]; };

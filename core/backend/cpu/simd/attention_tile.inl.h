@@ -42,7 +42,14 @@ inline void store_words(std::uint32_t* to, HalfVec even, HalfVec odd) {
   __builtin_memcpy(to, &words, sizeof words);
 }
 // Words whose halves are bf16 of `even` and `odd`.
-inline void store_pairs(std::uint32_t* to, Vec even, Vec odd) { store_words(to, to_bf16(even), to_bf16(odd)); }
+inline void store_pairs(std::uint32_t* to, Vec even, Vec odd) {
+  alignas(64) static constexpr std::uint16_t interleaved[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                                8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __m512bh halves = _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(odd), reinterpret_cast<__m512>(even));
+  const __m512i order = _mm512_load_si512(interleaved);
+  const __m512i words = _mm512_maskz_permutexvar_epi16(0xffffffffu, order, reinterpret_cast<__m512i>(halves));
+  __builtin_memcpy(to, &words, sizeof words);
+}
 // The same of `lanes` elements of two rows.
 inline void store_pairs(std::uint32_t* to, const Bf16Bits* even, const Bf16Bits* odd) {
   HalfVec low, high;
