@@ -20,8 +20,16 @@ CASES = {
     # GPT-2's sizes; a SwiGLU of 2048 has the parameters of its 3072-wide MLP
     "124m": (dict(layers=12, width=768, heads=12, hidden=2048, vocabulary=50257, context=1024, tied=True), 2, 1024, False),
     "evaluate-16x": (QUICKSTART, 2, 4096, True),
+    # The presets, at micro-batches that fill a GPU of 80 GB
+    "gpu-60m": (dict(layers=8, width=512, heads=8, hidden=2048, vocabulary=50280, context=512), 64, 512, False),
+    "gpu-180m": (dict(layers=8, width=1024, heads=8, hidden=4096, vocabulary=50280, context=1024), 32, 1024, False),
+    "gpu-1.2b": (dict(layers=16, width=2048, heads=16, hidden=8192, vocabulary=50280, context=1024), 8, 1024, False),
 }
-LAYOUTS = {"1x2": (1, 2), "2x1": (2, 1)}  # ranks, threads a rank
+LAYOUTS = {"1x2": (1, 2), "2x1": (2, 1), "gpu": (1, 4)}  # ranks, threads a rank
+
+
+def on_gpu(layout):
+    return layout == "gpu"
 
 
 def operations_per_token(model, length, evaluate):
@@ -79,7 +87,8 @@ def start_ours(options, case, layout, position):
     ranks, threads = LAYOUTS[layout]
     launcher = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks > 1 else []
     command = launcher + [options.worker] + model_arguments(case, position)
-    return Worker(command + [f"--seconds={options.seconds}"] + ["--fp32"] * options.fp32, 1, threads, {})
+    command += [f"--seconds={options.seconds}"] + ["--fp32"] * options.fp32 + ["--cuda"] * on_gpu(layout)
+    return Worker(command, 1, threads, {})
 
 
 def start_torch(options, case, layout, compiled):
@@ -89,6 +98,7 @@ def start_torch(options, case, layout, compiled):
         port = free.getsockname()[1]
     command = [options.python, f"{HERE}/torch_worker.py"] + model_arguments(case, "fope")
     command += [f"--seconds={options.seconds}"] + ["--compile"] * compiled + ["--fp32"] * options.fp32
+    command += ["--cuda"] * on_gpu(layout)
     return Worker(command, ranks, threads, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
 
 
@@ -114,7 +124,11 @@ def measure(options, case, layout):
     runs = []
     # One peer at a time: together they would not fit into the memory of a laptop.
     for mode in ("eager", "compile") if options.python else ():
-        peer = start_torch(options, case, layout, mode == "compile")
+        try:
+            peer = start_torch(options, case, layout, mode == "compile")
+        except SystemExit as problem:  # ours is worth having without it
+            print(f"PyTorch {mode} is left out: {problem}", file=sys.stderr)
+            continue
         pair = alternate({"ours": ours, "peer": peer}, options.rounds)
         peer.stop()
         runs += pair["ours"]
@@ -126,7 +140,8 @@ def measure(options, case, layout):
     if not runs:
         runs = alternate({"ours": ours}, options.rounds)["ours"]
     row["ours"] = tokens / median_seconds(runs)
-    row["fraction_of_rate"] = row["ours"] * operations_per_token(model, length, evaluate) / ours.rate
+    row["operations_per_token"] = operations_per_token(model, length, evaluate)
+    row["fraction_of_rate"] = row["ours"] * row["operations_per_token"] / ours.rate
     row["rate"] = ours.rate
     row["processors"] = statistics.median(own / seconds for seconds, own in runs) / LAYOUTS[layout][1]
     rows = [row]
@@ -150,8 +165,8 @@ def show(rows):
         mode = row.get("peer_mode", "-")
         print(f"{row['case']:<16}{row['layout']:<8}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}{row['fraction_of_rate']:>9.2f}"
               f"{row['rate'] / 1e12:>9.2f}{row['processors']:>12.2f}")
-    print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of oneDNN's\n"
-          "[1024, 1024] product, measured beside it (TFLOP/s). processors: share of its processors that our program got; below\n"
+    print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of a large\n"
+          "square product, measured beside it (TFLOP/s). processors: share of its processors that our program got; below\n"
           "0.95 something else was running and the figures are not worth keeping.")
 
 
@@ -160,8 +175,9 @@ def main():
     parser.add_argument("--worker", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--python", default="", help=argparse.SUPPRESS)
     parser.add_argument("--json", default="", metavar="FILE", help="write the rows there")
-    parser.add_argument("--cases", default=",".join(CASES), help=f"default: {','.join(CASES)}")
-    parser.add_argument("--layouts", default=",".join(LAYOUTS), help="ranks x threads; default: 1x2,2x1")
+    cases = ",".join(case for case in CASES if not case.startswith("gpu-"))
+    parser.add_argument("--cases", default=cases, help=f"default: {cases}")
+    parser.add_argument("--layouts", default="1x2,2x1", help="ranks x threads, or gpu; default: 1x2,2x1")
     parser.add_argument("--rounds", type=int, default=3, help="of each program; default 3")
     parser.add_argument("--seconds", type=float, default=1.5, help="of a round, at least one step; default 1.5")
     parser.add_argument("--fp32", action="store_true", help="both programs in fp32 instead of bf16")

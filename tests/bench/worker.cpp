@@ -18,14 +18,17 @@
 #include <thread>
 #include <vector>
 
+#include "core/backend/cuda/cuda_device.h"
 #include "core/backend/matrix_rate.h"
 #include "core/backend/memory_rate.h"
 #include "core/backend/profile/profiling_backend.h"
+#include "core/base/error.h"
 #include "core/base/random.h"
 #include "core/model/transformer.h"
 #include "jobs/profile.h"
 #include "parallel/agreement.h"
 #include "parallel/data_parallel.h"
+#include "parallel/device_communicator.h"
 #include "parallel/mpi/mpi_communicator.h"
 #include "parallel/mpi/mpi_environment.h"
 #include "parallel/tensor_parallel.h"
@@ -44,6 +47,7 @@ struct Arguments {
   std::int64_t batch = 1;  // sequences a step, over all ranks
   bool evaluate = false;
   bool fp32 = false;
+  bool cuda = false;
   bool profile = false;
   double round_seconds = 1;
   std::string control;
@@ -65,6 +69,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--batch", a.batch, "Sequences a step, over all ranks");
   app.add_flag("--evaluate", a.evaluate);
   app.add_flag("--fp32", a.fp32);
+  app.add_flag("--cuda", a.cuda, "On the first GPU instead of the CPU");
   app.add_flag("--profile", a.profile, "Print the table of operations at the end");
   app.add_option("--seconds", a.round_seconds, "About, of a round");
   app.add_option("--control", a.control, "Folder of go-N and stop; without it three rounds are run at once");
@@ -82,9 +87,9 @@ Arguments parse(int argc, char** argv) {
 class Worker {
  public:
   Worker(MpiEnvironment& mpi, Communicator& ranks, const Arguments& arguments)
-      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0),
-        mesh_(ranks, ranks, {mpi.size(), 1}), shards_(mesh_.tensor(), false),
-        backend_(make_backend()), compute_(!arguments.fp32 && backend_->info().has_bf16 ? DType::bf16 : DType::f32),
+      : arguments_(arguments), ranks_(ranks), first_(ranks.rank() == 0), backend_(make_backend()),
+        tensors_(make_device_communicator(ranks, *backend_)), mesh_(ranks, tensors_ ? *tensors_ : ranks, {mpi.size(), 1}),
+        shards_(mesh_.tensor(), false), compute_(!arguments.fp32 && backend_->info().has_bf16 ? DType::bf16 : DType::f32),
         model_(arguments.model, position(), {compute_, 1, 0}, backend_.get(), shards_), own_batch_(arguments.batch / mpi.size()) {
     draw_tokens();
     if (arguments_.evaluate) {
@@ -128,7 +133,7 @@ class Worker {
 
  private:
   std::unique_ptr<Backend> make_backend() {
-    auto backend = make_cpu_backend();
+    auto backend = arguments_.cuda ? make_cuda_backend(0) : make_cpu_backend();
     if (!arguments_.profile) return backend;
     auto profiling = std::make_unique<ProfilingBackend>(std::move(backend));
     profile_ = &profiling->profile();
@@ -167,7 +172,7 @@ class Worker {
 
   double rate() {
     ranks_.barrier();
-    return all_reduce_value(ranks_, measure_matrix_rate(*backend_, compute_), Reduction::sum);
+    return all_reduce_value(ranks_, measure_matrix_rate(*backend_, compute_, arguments_.cuda ? 8192 : 1024), Reduction::sum);
   }
 
   bool wait_for_round(int round) const {
@@ -190,9 +195,10 @@ class Worker {
   Communicator& ranks_;
   bool first_;
   Profile* profile_ = nullptr;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Communicator> tensors_;  // of device memory; null on the CPU
   Mesh mesh_;
   MeshTensorGroup shards_;
-  std::unique_ptr<Backend> backend_;
   DType compute_;
   Transformer model_;
   std::int64_t own_batch_;
@@ -208,11 +214,16 @@ class Worker {
 int main(int argc, char** argv) {
   using namespace longwave;
   const Arguments arguments = parse(argc, argv);
-  MpiEnvironment mpi(nullptr, nullptr);
-  const auto ranks = MpiCommunicator::world();
-  {
-    Worker worker(mpi, *ranks, arguments);
-    worker.serve();
+  try {
+    MpiEnvironment mpi(nullptr, nullptr);
+    const auto ranks = MpiCommunicator::world();
+    {
+      Worker worker(mpi, *ranks, arguments);
+      worker.serve();
+    }
+    mpi.finalize();
+  } catch (const Error& error) {
+    fmt::print(stderr, "bench_worker: {}\n", error.what());
+    return static_cast<int>(error.code());
   }
-  mpi.finalize();
 }
