@@ -37,6 +37,7 @@ void open_phase(Job& job, const std::string& run, std::optional<Phase>& phase, J
   trace.phase = &*phase;
   // What becomes of an evaluation says nothing about the run, so status.json stays.
   trace.watchdog = watch_ranks(job.mpi, job.control, run, job.config.watchdog, *phase, LossRecord::log_only);
+  trace.start_watch.reset();
   phase->log().info("start", {{"device", job.device.note}, {"message", "evaluate"}});
 }
 
@@ -72,10 +73,14 @@ ExitCode evaluate_run(MpiEnvironment& mpi, Communicator& control, const Evaluate
 
 ExitCode run_evaluate(const EvaluateArguments& arguments) {
   install_stop_handlers();
+  auto start_watch = watch_start(arguments.run + "/config.yaml", arguments.overrides);
   MpiEnvironment mpi(nullptr, nullptr);
   const auto control = MpiCommunicator::world();
   std::optional<Phase> phase;  // outlives the body, whose failure it logs
-  return run_ranks(mpi, *control, [&](JobTrace& trace) { return evaluate_run(mpi, *control, arguments, phase, trace); });
+  return run_ranks(mpi, *control, [&](JobTrace& trace) {
+    trace.start_watch = std::move(start_watch);
+    return evaluate_run(mpi, *control, arguments, phase, trace);
+  });
 }
 
 void add_evaluate_command(CLI::App& app, Command& command) {

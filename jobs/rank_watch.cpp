@@ -28,6 +28,16 @@ void record_loss(const std::string& run_directory, Phase& phase, LossRecord reco
 
 }  // namespace
 
+std::unique_ptr<StartWatch> watch_start(const std::string& config, const std::vector<std::string>& overrides) {
+  double limit = WatchdogConfig{}.start;
+  try {
+    limit = load_config(config, overrides).watchdog.start;
+  } catch (const Error&) {
+    // The default stays.
+  }
+  return std::make_unique<StartWatch>(Launch::from_environment(), limit);
+}
+
 std::unique_ptr<Watchdog> watch_ranks(const MpiEnvironment& mpi, Communicator& control, const std::string& run_directory,
                                       const WatchdogConfig& limits, Phase& phase, LossRecord record) {
   // Signs of life of an earlier attempt, whose processes may have had the same numbers.

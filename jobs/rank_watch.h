@@ -1,16 +1,22 @@
-// The watchdog of a job: its ranks watch each other's heartbeats in the run directory.
+// The watchdogs of a job: one until there is a run directory, one by the heartbeats of the ranks in it.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jobs/config/config.h"
 #include "jobs/phase.h"
 #include "parallel/communicator.h"
 #include "parallel/mpi/mpi_environment.h"
+#include "parallel/start_watch.h"
 #include "parallel/watchdog.h"
 
 namespace longwave {
+
+// Before MPI_Init, with the limit watchdog.start. A configuration that cannot be read is told of later, by all ranks together:
+// until then the default holds.
+std::unique_ptr<StartWatch> watch_start(const std::string& config, const std::vector<std::string>& overrides);
 
 enum class LossRecord { log_only, log_and_status };
 

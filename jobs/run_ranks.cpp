@@ -25,6 +25,7 @@ void record(const JobTrace& trace, const MpiEnvironment& mpi, int rank, ExitCode
 void leave(JobTrace& trace) {
   if (trace.phase != nullptr) trace.phase->leave();
   trace.watchdog.reset();
+  trace.start_watch.reset();
 }
 
 // The others may be waiting for this rank. They are told goodbye first: what there is to say has been said.

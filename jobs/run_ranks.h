@@ -9,6 +9,7 @@
 #include "jobs/phase.h"
 #include "parallel/communicator.h"
 #include "parallel/mpi/mpi_environment.h"
+#include "parallel/start_watch.h"
 #include "parallel/watchdog.h"
 
 namespace longwave {
@@ -18,6 +19,7 @@ struct JobTrace {
   std::string run_directory;  // "" before there is one
   Phase* phase = nullptr;
   std::unique_ptr<Watchdog> watchdog;
+  std::unique_ptr<StartWatch> start_watch;  // until the watchdog watches
 };
 
 // A failure shared by all ranks is printed once, by rank 0, and recorded in status.json; its code is returned on all. A failure

@@ -91,6 +91,7 @@ class TrainJob {
     together(job_.control, [&] { phase_.emplace(path_, job_.control.rank(), directory_ ? &*directory_ : nullptr); });
     trace.phase = &*phase_;
     trace.watchdog = watch_ranks(job_.mpi, job_.control, path_, job_.config.watchdog, *phase_, LossRecord::log_and_status);
+    trace.start_watch.reset();
     phase_->enter("start", 0);
     phase_->log().info("start", {{"device", job_.device.note}, {"attempt", directory_ ? directory_->attempt() : 0}});
   }
@@ -180,10 +181,12 @@ class TrainJob {
 
 ExitCode run_train(const TrainArguments& arguments) {
   install_stop_handlers();
+  auto start_watch = watch_start(arguments.config, arguments.overrides);
   MpiEnvironment mpi(nullptr, nullptr);
   const auto control = MpiCommunicator::world();
   std::optional<TrainJob> job;  // outlives the body: what it has opened records how it failed
   const ExitCode code = run_ranks(mpi, *control, [&](JobTrace& trace) {
+    trace.start_watch = std::move(start_watch);
     Config config;
     together(*control, [&] { config = load_config(arguments.config, arguments.overrides); });
     job.emplace(mpi, *control, std::move(config), arguments);

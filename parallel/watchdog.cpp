@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <tuple>
 
 #include "core/base/error.h"
 #include "parallel/communicator.h"
+#include "parallel/process_state.h"
 
 namespace longwave {
 namespace {
@@ -21,24 +21,6 @@ constexpr int beats_per_sign = 5;      // polls between two signs of life of a w
 constexpr std::chrono::milliseconds turn_length{200};
 
 std::string sign_path(const std::string& directory, int rank) { return fmt::format("{}/watchdog/rank-{:05}", directory, rank); }
-
-// The state letter of a process on this host ('R', 'S', 'T', ...), 'X' when there is none or only its remains.
-char process_state(int pid) {
-  if (kill(pid, 0) != 0 && errno == ESRCH) return 'X';
-  std::FILE* file = std::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "r");
-  if (file == nullptr) return 'X';
-  char line[512] = {};
-  const std::size_t read = std::fread(line, 1, sizeof line - 1, file);
-  std::fclose(file);
-  // "pid (name) S ...": a name may hold blanks and brackets, so the last bracket counts.
-  const std::string text(line, read);
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return 'X';
-  const char state = text[name_end + 2];
-  return state == 'Z' ? 'X' : state;
-}
-
-bool is_stopped(char state) { return state == 'T' || state == 't'; }
 
 std::string describe(const RankBeat& rank, const std::string& what) {
   return fmt::format("rank {} on {} (process {}) {} in phase {} at step {}", rank.rank, rank.host, rank.pid, what, rank.phase,

@@ -51,17 +51,18 @@ class ProgramTest(unittest.TestCase):
         environment.update(extra or {})
         return environment
 
-    def command(self, arguments, ranks):
+    def command(self, arguments, ranks, wrapper=()):
+        """`wrapper` starts the program on each rank."""
         launcher = ["mpirun", "--quiet", "-n", str(ranks), "--bind-to", "none"] if ranks else []
-        return launcher + [str(BINARY)] + [str(argument) for argument in arguments]
+        return launcher + list(wrapper) + [str(BINARY)] + [str(argument) for argument in arguments]
 
     def run_program(self, *arguments, ranks=0, environment=None, limit=120, **options):
         return subprocess.run(self.command(arguments, ranks), cwd=self.folder, env=self.environment(environment), text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, **options)
 
-    def start_program(self, *arguments, ranks=0, environment=None):
-        process = subprocess.Popen(self.command(arguments, ranks), cwd=self.folder, env=self.environment(environment), text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def start_program(self, *arguments, ranks=0, environment=None, wrapper=()):
+        process = subprocess.Popen(self.command(arguments, ranks, wrapper), cwd=self.folder, env=self.environment(environment),
+                                   text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(self.end, process)
         return process
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import unittest
 
 from program import ProgramTest
@@ -135,6 +136,47 @@ class StoppedRank(LostRank):
         before = self.status()
         self.assertEqual(self.lose(signal.SIGSTOP, "evaluate", ["evaluate", "runs/job"]), LOST)
         self.assertEqual(self.status(), before)
+
+
+class StoppedBeforeTheRunDirectory(LostRank):
+    """The others come a second later, so that it is stopped while it waits for them in MPI_Init."""
+
+    def lose_in_initialisation(self, *command):
+        records = self.folder / "temporary"
+        records.mkdir()
+        late = ["bash", "-c", f'[ "$OMPI_COMM_WORLD_RANK" = {VICTIM} ] || sleep 1; exec "$0" "$@"']
+        process = self.start_program(*command, f"watchdog.start={LIMIT}", ranks=RANKS, wrapper=late,
+                                     environment={"TMPDIR": str(records)})
+        record = None
+
+        def begun():
+            nonlocal record
+            record = next(records.glob(f"longwave-start-*/rank-{VICTIM:05}"), None)
+            return record is not None and record.stat().st_size == 4
+
+        self.wait_for(begun, "the record of the victim")
+        pid = int.from_bytes(record.read_bytes(), sys.byteorder)
+        os.kill(pid, signal.SIGSTOP)
+        _, errors = process.communicate(timeout=LIMIT + GRACE)
+        lines = [line for line in errors.splitlines() if line.startswith("longwave: ")]
+        self.assertEqual(len(lines), 1, errors)
+        self.assertIn(f"rank {VICTIM} on {socket.gethostname()} (process {pid}) is stopped in phase start", lines[0])
+        self.wait_for(lambda: not self.is_ours(pid), f"the end of process {pid}", limit=5)
+        self.assertEqual(process.returncode, LOST)
+
+    def test_in_training(self):
+        self.lose_in_initialisation("train", "job.yaml")
+        self.assertFalse(self.run_directory().exists())
+
+    def test_a_start_that_is_only_slow_goes_on_and_leaves_no_record(self):
+        records = self.folder / "temporary"
+        records.mkdir()
+        late = ["bash", "-c", '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || sleep 2; exec "$0" "$@"']
+        process = self.start_program("train", "job.yaml", "train.steps=2", "evaluate.passkey.trials=0", "watchdog.start=1", ranks=2,
+                                     wrapper=late, environment={"TMPDIR": str(records)})
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(list(records.glob("longwave-start-*")), [])
 
 
 if __name__ == "__main__":
