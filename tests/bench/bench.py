@@ -83,12 +83,19 @@ def model_arguments(case, position):
     return words
 
 
-def start_ours(options, case, layout, position):
+def start_ours(options, case, layout, position, environment=None):
     ranks, threads = LAYOUTS[layout]
     launcher = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks > 1 else []
     command = launcher + [options.worker] + model_arguments(case, position)
     command += [f"--seconds={options.seconds}"] + ["--fp32"] * options.fp32 + ["--cuda"] * on_gpu(layout)
-    return Worker(command, 1, threads, {})
+    return Worker(command, 1, threads, environment or {})
+
+
+def library_rate(options, layout):
+    """Operations a second of the library's matrix product on all ranks: oneDNN's, without our kernels on AMX tiles."""
+    worker = start_ours(options, "evaluate-16x", layout, "rope", {"LONGWAVE_MAX_ISA": "avx512_bf16"})
+    worker.stop()
+    return worker.rate
 
 
 def start_torch(options, case, layout, compiled):
@@ -141,8 +148,9 @@ def measure(options, case, layout):
         runs = alternate({"ours": ours}, options.rounds)["ours"]
     row["ours"] = tokens / median_seconds(runs)
     row["operations_per_token"] = operations_per_token(model, length, evaluate)
-    row["fraction_of_rate"] = row["ours"] * row["operations_per_token"] / ours.rate
-    row["rate"] = ours.rate
+    row["rate"] = ours.rate if on_gpu(layout) else library_rate(options, layout)
+    row["fraction_of_rate"] = row["ours"] * row["operations_per_token"] / row["rate"]
+    row["own_rate"] = ours.rate
     row["processors"] = statistics.median(own / seconds for seconds, own in runs) / LAYOUTS[layout][1]
     rows = [row]
     if case == "quickstart":
@@ -158,15 +166,16 @@ def measure(options, case, layout):
 
 def show(rows):
     print(f"\n{'case':<16}{'layout':<8}{'tokens/s':>10}{'peer':>10}  {'best of peer':<13}{'ratio':>6}{'of rate':>9}{'TFLOP/s':>9}"
-          f"{'processors':>12}")
+          f"{'own rate':>10}{'processors':>12}")
     for row in rows:
         peer = f"{row['peer']:>10.0f}" if row["peer"] else f"{'-':>10}"
         ratio = f"{row['ratio']:>6.2f}" if row["ratio"] else f"{'-':>6}"
         mode = row.get("peer_mode", "-")
         print(f"{row['case']:<16}{row['layout']:<8}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}{row['fraction_of_rate']:>9.2f}"
-              f"{row['rate'] / 1e12:>9.2f}{row['processors']:>12.2f}")
-    print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of a large\n"
-          "square product, measured beside it (TFLOP/s). processors: share of its processors that our program got; below\n"
+              f"{row['rate'] / 1e12:>9.2f}{row['own_rate'] / 1e12:>10.2f}{row['processors']:>12.2f}")
+    print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of oneDNN's\n"
+          "(on a GPU cuBLASLt's) large square product, measured beside it (TFLOP/s); own rate: the same product by our kernels, where\n"
+          "the processor has AMX. processors: share of its processors that our program got; below\n"
           "0.95 something else was running and the figures are not worth keeping.")
 
 
