@@ -1,7 +1,9 @@
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
+#include <cstdio>
+#include <iterator>
 #include <vector>
 
 #include "tests/simt/access.h"
@@ -11,6 +13,7 @@
 struct SimtBlas {};
 struct SimtPreference {
   std::size_t workspace = 0;
+  std::uint32_t alignment[4] = {256, 256, 256, 256};  // of a, b, c, d, in bytes
 };
 struct SimtMatmul {
   bool transposed_a = false, transposed_b = false;
@@ -129,8 +132,14 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t,
-                                                    const void* value, std::size_t bytes) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                                                    std::size_t bytes) {
+  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) {
+    if (bytes != sizeof(std::uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+    preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES] = *static_cast<const std::uint32_t*>(value);
+    return CUBLAS_STATUS_SUCCESS;
+  }
   if (bytes != sizeof(std::size_t)) return CUBLAS_STATUS_INVALID_VALUE;
   preference->workspace = *static_cast<const std::size_t*>(value);
   return CUBLAS_STATUS_SUCCESS;
@@ -142,6 +151,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* results, int* found) {
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
   results[0] = {{}, preference->workspace, CUBLAS_STATUS_SUCCESS};  // asks for all it may, to see that it gets it
+  std::copy(std::begin(preference->alignment), std::end(preference->alignment), results[0].algo.data);
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -149,7 +159,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t*, void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
   using longwave::simt::inside_allocation;
   Product p = {*matmul, *a_layout, *b_layout, *d_layout, a, b, d, *static_cast<const float*>(alpha),
                *static_cast<const float*>(beta), d_layout->rows, d_layout->columns, 0};
@@ -160,6 +170,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, con
                     c_layout->type == d_layout->type && a_layout->type == b_layout->type;
   if (!meet || !inside_allocation(a, p.a.bytes()) || !inside_allocation(b, p.b.bytes()) || !inside_allocation(d, p.d.bytes()) ||
       (workspace_bytes > 0 && !inside_allocation(workspace, workspace_bytes))) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  // An algorithm was chosen for operands at such addresses.
+  const void* const operands[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i) {
+    if (reinterpret_cast<std::uintptr_t>(operands[i]) % algorithm->data[i] == 0) continue;
+    std::fprintf(stderr, "simt: cublasLtMatmul: %c is at %p, but its algorithm is for multiples of %d bytes\n", "abcd"[i],
+                 operands[i], static_cast<int>(algorithm->data[i]));
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   longwave::simt::enqueue_step(stream, [p] {

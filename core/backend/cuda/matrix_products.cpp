@@ -68,6 +68,12 @@ struct Ready {
     const std::size_t limit = workspace_bytes;
     LONGWAVE_BLAS(cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit,
                   sizeof limit);
+    // Unless told, cuBLASLt counts on 256 bytes; weights in their flat range and chunks of rows begin at multiples of less.
+    const std::uint32_t alignment = 16;
+    for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      LONGWAVE_BLAS(cublasLtMatmulPreferenceSetAttribute, preference, operand, &alignment, sizeof alignment);
+    }
     int found = 0;
     LONGWAVE_BLAS(cublasLtMatmulAlgoGetHeuristic, handle, matmul, right, left, out, out, preference, 1, &choice, &found);
     LONGWAVE_BLAS(cublasLtMatmulPreferenceDestroy, preference);
