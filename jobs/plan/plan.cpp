@@ -7,6 +7,7 @@
 #include "jobs/dataset.h"
 #include "jobs/device.h"
 #include "jobs/plan/absent_group.h"
+#include "parallel/data_parallel.h"
 
 namespace longwave {
 namespace {
@@ -34,19 +35,13 @@ void count_parameters(const ParameterStore& store, Plan& plan) {
   plan.frozen = store.logical_count(true) - plan.trained;
 }
 
-// Master weights and both moments in fp32, over the data ranks where the optimizer is sharded. In fp32 the model's own
-// values are the master.
-std::size_t optimizer_bytes(const Config& config, DType compute, std::int64_t trained_count) {
-  const std::int64_t owners = config.parallel.shard_optimizer ? config.parallel.data : 1;
-  const std::int64_t copies = compute == DType::f32 ? 2 : 3;
-  return static_cast<std::size_t>((trained_count + owners - 1) / owners * copies) * size_of(DType::f32);
-}
-
 void count_memory(const Transformer& shard, DType compute, Plan& plan) {
+  const ParallelConfig& parallel = plan.config.parallel;
   const MemoryPlan memory = shard.plan_training(plan.config.train.micro_batch, plan.config.model.context);
   plan.memory = {{"parameters", memory.parameters},
                  {"gradients", memory.gradients},
-                 {"optimizer", optimizer_bytes(plan.config, compute, shard.parameters().trained_count())},
+                 {"optimizer", DataParallel::plan_state_bytes(shard.parameters().trained_count(), compute, static_cast<int>(parallel.data),
+                                                              parallel.shard_optimizer)},
                  {"activations", memory.activations},
                  {"position tables", memory.tables}};
   for (const auto& [kind, bytes] : plan.memory) plan.memory_total += bytes;

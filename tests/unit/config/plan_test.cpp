@@ -61,7 +61,9 @@ TEST(Plan, SharesMemoryOverTheMesh) {
   const Plan tensor = plan_of({"run.precision=fp32", "parallel.tensor=2"}, 2);
   EXPECT_EQ(data.config.parallel.data, 2);
   EXPECT_EQ(memory(data, "parameters"), memory(one, "parameters"));
-  EXPECT_EQ(memory(data, "optimizer"), memory(one, "optimizer") / 2);
+  // Of the rank that holds most: one of the two also holds the few elements that no equal slices hold.
+  EXPECT_NEAR(memory(data, "optimizer"), memory(one, "optimizer") / 2, 2 * 64 * 2 * sizeof(float));
+  EXPECT_GE(memory(data, "optimizer"), memory(one, "optimizer") / 2);
   EXPECT_EQ(memory(one, "optimizer"), 2 * memory(one, "gradients"));
   EXPECT_LT(memory(data, "activations"), memory(one, "activations"));
   EXPECT_LT(memory(tensor, "gradients"), memory(one, "gradients") * 6 / 10);
