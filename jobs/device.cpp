@@ -25,23 +25,27 @@ int threads_of_rank(int local_ranks) {
   return mine < all ? mine : std::max(1, all / std::max(1, local_ranks));
 }
 
+std::size_t device_of(int local_rank, const CudaDevices& devices) {
+  return static_cast<std::size_t>(local_rank) % devices.gpus.size();
+}
+
 // Why this job cannot run on a GPU; empty when it can.
-std::string cuda_obstacle(const Config& config, const CudaDevices& devices) {
+std::string cuda_obstacle(const Config& config, const CudaDevices& devices, int local_rank) {
   if (!devices.obstacle.empty()) return devices.obstacle;
-  const std::int64_t head_dim = config.model.head_dim;
-  if (head_dim != 64 && head_dim != 128) return fmt::format("model.head_dim is {}, and the GPU kernels have 64 and 128", head_dim);
+  const CudaGpu& gpu = devices.gpus[device_of(local_rank, devices)];
+  if (!gpu.obstacle.empty()) return gpu.obstacle;
   if (config.run.precision == Precision::fp32) return "run.precision is fp32, and the GPU kernels compute in bf16";
   if (config.logging.profile) return "logging.profile measures the operations of the CPU";
   return {};
 }
 
 ChosenDevice choose_cuda(Config& config, const CudaDevices& devices, int local_rank) {
-  const std::size_t device = static_cast<std::size_t>(local_rank) % devices.bus_ids.size();
+  const std::size_t device = device_of(local_rank, devices);
   ChosenDevice chosen;
   chosen.backend = make_cuda_backend(static_cast<int>(device));
   const DeviceInfo info = chosen.backend->info();
   chosen.compute = DType::bf16;
-  chosen.bus_id = devices.bus_ids[device];
+  chosen.bus_id = devices.gpus[device].bus_id;
   chosen.note = fmt::format("cuda, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
   config.run.device = DeviceChoice::cuda;
   config.run.precision = Precision::bf16;
@@ -72,8 +76,8 @@ ChosenDevice choose_cpu(Config& config, int local_ranks, const std::string& why)
 
 ChosenDevice choose_device(Config& config, int local_ranks, int local_rank) {
   if (config.run.device == DeviceChoice::cpu) return choose_cpu(config, local_ranks, "");
-  const CudaDevices devices = find_cuda_devices();
-  const std::string obstacle = cuda_obstacle(config, devices);
+  const CudaDevices devices = find_cuda_devices(config.model.head_dim);
+  const std::string obstacle = cuda_obstacle(config, devices, local_rank);
   if (obstacle.empty()) return choose_cuda(config, devices, local_rank);
   if (config.run.device == DeviceChoice::cuda) throw config_error("run.device: cuda, but {}; use run.device=cpu", obstacle);
   // Nobody expects a GPU of a program that was built without CUDA.

@@ -314,7 +314,7 @@ void measure_all(Bench& bench) {
 
 std::unique_ptr<Backend> make_backend(const std::string& device) {
   if (device == "cpu") return make_cpu_backend();
-  const CudaDevices devices = find_cuda_devices();
+  const CudaDevices devices = find_cuda_devices(64);
   if (!devices.obstacle.empty()) throw Error(ExitCode::lost, fmt::format("no GPU to measure: {}", devices.obstacle));
   return make_cuda_backend(0);
 }

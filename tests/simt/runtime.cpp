@@ -54,6 +54,12 @@ int device_count() {
   return text == nullptr ? 8 : std::atoi(text);
 }
 
+// Of every emulated GPU, as 10 x major + minor.
+int capability() {
+  const char* text = std::getenv("LONGWAVE_SIMT_CAPABILITY");
+  return text == nullptr ? 90 : std::atoi(text);
+}
+
 // Runs the stream's first step; true when it finished.
 bool advance(SimtStream* stream) {
   if (stream->steps.empty() || runtime().failed != cudaSuccess) return false;
@@ -188,8 +194,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU %d", device);
   properties->totalGlobalMem = std::size_t{64} << 30;
-  properties->major = 9;
-  properties->minor = 0;
+  properties->major = capability() / 10;
+  properties->minor = capability() % 10;
   properties->multiProcessorCount = 4;
   return cudaSuccess;
 }

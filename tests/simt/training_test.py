@@ -84,6 +84,7 @@ def check_refusals():
             (OPTIONS.cpu, [], 1, {}, "built without CUDA"),
             (OPTIONS.simt, [], 1, no_gpu, "no GPU is visible"),
             (OPTIONS.simt, ["model.head_dim=32"], 1, {}, "model.head_dim is 32"),
+            (OPTIONS.simt, [], 1, {"LONGWAVE_SIMT_CAPABILITY": "75"}, "the GPU is sm_75"),
             (OPTIONS.simt, ["run.precision=fp32"], 1, {}, "run.precision is fp32"),
             (OPTIONS.simt, ["parallel.tensor=2"], 2, {"LONGWAVE_SIMT_DEVICES": "1"}, "ranks 0 and 1 share one GPU")]:
         result = run(program, ["run.name=refused", "run.device=cuda", *arguments], ranks, environment)
@@ -92,9 +93,11 @@ def check_refusals():
             sys.exit(f"{words}: exit code {result.returncode}\n{result.stderr}")
         if (FOLDER / "refused").exists():
             sys.exit(f"{words}: a run directory was made")
-    result = run(OPTIONS.simt, ["run.name=fallback", "train.steps=1", "schedule.warmup=1"], 1, no_gpu)
-    if result.returncode != 0 or "cpu (no GPU: no GPU is visible" not in result.stdout:
-        sys.exit(f"auto without a GPU: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+    for name, environment, words in [("none", no_gpu, "no GPU is visible"),
+                                     ("old", {"LONGWAVE_SIMT_CAPABILITY": "75"}, "the GPU is sm_75")]:
+        result = run(OPTIONS.simt, [f"run.name=fallback-{name}", "train.steps=1", "schedule.warmup=1"], 1, environment)
+        if result.returncode != 0 or f"cpu (no GPU: {words}" not in result.stdout:
+            sys.exit(f"auto where {words}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
 
 
 if __name__ == "__main__":

@@ -188,7 +188,9 @@ template <int D> LONGWAVE_KERNEL(block_threads) attention_backward_queries_kerne
   store_rows<D>(dq, o.scale, o.scale, queries, warp * 16, o.dq + query_head * D, first_query + warp * 16, o.length, D);
 }
 
-template <int D> void launch_backward(cudaStream_t stream, const AttentionOperands& o) {
+}  // namespace
+
+template <int D> void attention_backward(cudaStream_t stream, const AttentionOperands& o) {
   constexpr std::size_t shared = (2 * own_rows + 4 * other_rows<D>) * D * sizeof(Bf16);
   const std::int64_t tiles = blocks_of(o.length, own_rows);
   launch("attention_delta", attention_delta_kernel<D>, {.x = blocks_of(o.batch * o.length * o.heads, block_threads / 32)},
@@ -198,15 +200,7 @@ template <int D> void launch_backward(cudaStream_t stream, const AttentionOperan
   launch("attention_backward_queries", attention_backward_queries_kernel<D>, {.x = tiles, .y = o.heads, .z = o.batch},
          block_threads, shared, stream, o);
 }
-
-}  // namespace
-
-void attention_backward(cudaStream_t stream, const AttentionOperands& operands, std::int64_t head_dim) {
-  if (head_dim == 64) {
-    launch_backward<64>(stream, operands);
-  } else {
-    launch_backward<128>(stream, operands);
-  }
-}
+template void attention_backward<64>(cudaStream_t, const AttentionOperands&);
+template void attention_backward<128>(cudaStream_t, const AttentionOperands&);
 
 }  // namespace longwave::cuda

@@ -127,19 +127,13 @@ template <int D> LONGWAVE_KERNEL(block_threads) attention_forward_kernel(Attenti
                 first_query + warp * 16, o.length, o.heads * D);
 }
 
-template <int D> void launch_forward(cudaStream_t stream, const AttentionOperands& o) {
+}  // namespace
+
+template <int D> void attention_forward(cudaStream_t stream, const AttentionOperands& o) {
   launch("attention_forward", attention_forward_kernel<D>, {.x = blocks_of(o.length, tile_rows), .y = o.heads, .z = o.batch},
          block_threads, 5 * tile_rows * D * sizeof(Bf16), stream, o);
 }
-
-}  // namespace
-
-void attention_forward(cudaStream_t stream, const AttentionOperands& operands, std::int64_t head_dim) {
-  if (head_dim == 64) {
-    launch_forward<64>(stream, operands);
-  } else {
-    launch_forward<128>(stream, operands);
-  }
-}
+template void attention_forward<64>(cudaStream_t, const AttentionOperands&);
+template void attention_forward<128>(cudaStream_t, const AttentionOperands&);
 
 }  // namespace longwave::cuda

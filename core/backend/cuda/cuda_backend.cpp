@@ -122,6 +122,7 @@ CudaBackend::CudaBackend(int device) {
     throw config_error("{} is sm_{}{}: bf16 tensor cores begin with sm_80; use run.device=cpu", properties.name, properties.major,
                        properties.minor);
   }
+  capability_ = {properties.major, properties.minor};
   info_ = {.name = properties.name,
            .instructions = fmt::format("sm_{}{}", properties.major, properties.minor),
            .has_bf16 = true};
@@ -243,7 +244,8 @@ void CudaBackend::qkv_split_backward(Tensor dq, Tensor dk, Tensor dv, Tensor qkv
 void CudaBackend::attention_forward(Tensor q, Tensor k, Tensor v, AttentionShape shape, AttentionOptions options, Tensor out,
                                     Tensor lse) {
   const float* slopes = slopes_on_device(options.slopes, shape.heads);
-  cuda::attention_forward(stream(), attention_operands(q, k, v, out, lse, shape, options.scale, slopes), shape.head_dim);
+  cuda::choose_attention(shape.head_dim, capability_)
+      .forward(stream(), attention_operands(q, k, v, out, lse, shape, options.scale, slopes));
 }
 void CudaBackend::attention_backward(Tensor q, Tensor k, Tensor v, Tensor out, Tensor dout, Tensor lse, AttentionShape shape,
                                      AttentionOptions options, Tensor dq, Tensor dk, Tensor dv, Tensor workspace) {
@@ -256,7 +258,7 @@ void CudaBackend::attention_backward(Tensor q, Tensor k, Tensor v, Tensor out, T
   operands.dq = activation(dq);
   operands.dk = activation(dk);
   operands.dv = activation(dv);
-  cuda::attention_backward(stream(), operands, shape.head_dim);
+  cuda::choose_attention(shape.head_dim, capability_).backward(stream(), operands);
 }
 std::int64_t CudaBackend::attention_backward_workspace(AttentionShape shape) const {
   return shape.batch * shape.heads * shape.length;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/cuda/attention_choice.h"
 #include "core/backend/cuda/matrix_products.h"
 #include "core/backend/cuda/memory.h"
 
@@ -76,6 +77,7 @@ class CudaBackend final : public Backend {
   const float* slopes_on_device(const float* slopes, std::int64_t heads);
 
   DeviceInfo info_;
+  cuda::ComputeCapability capability_;
   CudaStream stream_;
   CudaMatrixProducts products_;
   CudaScratch scratch_;  // partial sums of one operation

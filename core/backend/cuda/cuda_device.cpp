@@ -1,12 +1,13 @@
 #include "core/backend/cuda/cuda_device.h"
 
+#include "core/backend/cuda/attention_choice.h"
 #include "core/backend/cuda/check.h"
 #include "core/backend/cuda/cuda_backend.h"
 #include "core/base/error.h"
 
 namespace longwave {
 
-CudaDevices find_cuda_devices() {
+CudaDevices find_cuda_devices(std::int64_t head_dim) {
   CudaDevices devices;
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
@@ -21,7 +22,9 @@ CudaDevices find_cuda_devices() {
   for (int device = 0; device < count; ++device) {
     char text[32] = {};
     LONGWAVE_CUDA(cudaDeviceGetPCIBusId, text, sizeof text, device);
-    devices.bus_ids.emplace_back(text);
+    cudaDeviceProp properties;
+    LONGWAVE_CUDA(cudaGetDeviceProperties, &properties, device);
+    devices.gpus.push_back({text, cuda::attention_obstacle(head_dim, {properties.major, properties.minor})});
   }
   return devices;
 }

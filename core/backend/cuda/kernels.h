@@ -112,7 +112,8 @@ struct AttentionOperands {
   Bf16* dk;
   Bf16* dv;
 };
-void attention_forward(cudaStream_t, const AttentionOperands& operands, std::int64_t head_dim);
-void attention_backward(cudaStream_t, const AttentionOperands& operands, std::int64_t head_dim);
+// D, the head_dim, is 64 or 128; attention_choice.h says which kernels run.
+template <int D> void attention_forward(cudaStream_t, const AttentionOperands& operands);
+template <int D> void attention_backward(cudaStream_t, const AttentionOperands& operands);
 
 }  // namespace longwave::cuda
