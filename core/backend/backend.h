@@ -19,16 +19,28 @@
 
 namespace longwave {
 
+// How cosine and sine come about, with angles in fp64:
+//   C[h, t, j] = scale * sum_i cos(t frequencies[i]) cosine_coefficients[h, i, j],  S likewise with sine.
+struct PositionSeries {
+  Tensor frequencies;          // fp64 [D']
+  Tensor cosine_coefficients;  // fp32 [table_heads, D', columns], or null data for identity (then columns == D')
+  Tensor sine_coefficients;    // same shape
+  double scale = 1;
+};
+
 // What the position transform multiplies with: pair j of a head, components (j, j + D/2), at position t becomes
 //   y[j] = x[j] C - x[j + D/2] S,  y[j + D/2] = x[j + D/2] C + x[j] S.
-// Tables hold the first `columns` pairs; the others are constant over t.
+// Tables hold the first `columns` pairs; the others are constant over t. Where cosine and sine have a shape but no memory, the
+// series is evaluated on the way (see position_table_limit).
 struct PositionTable {
   Tensor cosine;  // fp32 [table_heads, positions, columns]; table_heads is G, or 1 when all heads share
   Tensor sine;    // same shape
   float tail_cosine = 1;
   float tail_sine = 0;
+  PositionSeries series = {};
 
   bool active() const { return cosine.shape.rank == 3; }  // false: q and k pass unchanged (nope, alibi)
+  bool in_memory() const { return static_cast<bool>(cosine); }
   std::int64_t heads() const { return cosine.shape[0]; }
   std::int64_t positions() const { return cosine.shape[1]; }
   std::int64_t columns() const { return cosine.shape[2]; }
@@ -151,6 +163,8 @@ class Backend {
   // dcosine_coefficients[g][i, j] += sum_t cos(t w_i) dC[g, t, j], and the sine's likewise.
   virtual void position_table_backward(Tensor frequencies, const PositionTable& dtable, Tensor dcosine_coefficients,
                                        Tensor dsine_coefficients) = 0;
+  // Tables of one length that take more bytes together are not made: qkv_split gets the series, which no dtable goes with.
+  virtual std::size_t position_table_limit() const = 0;
 
   // ---- optimizer, over flat fp32 slices of equal count
   // value (compute type) is rewritten from master; in fp32 they may be the same memory.

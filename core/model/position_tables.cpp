@@ -60,11 +60,11 @@ void PositionTables::initialise(ParameterStore& store, std::uint64_t seed) const
   }
 }
 
-PositionTable PositionTables::plan_table(Arena& arena, std::int64_t length) const {
+PositionTable PositionTables::plan_table(Arena* arena, std::int64_t length) const {
   PositionTable table;
   const Shape shape = {plan_.has_coefficients ? shard_.kv_heads() : 1, length, plan_.columns};
-  table.cosine = arena.allocate(DType::f32, shape);
-  table.sine = arena.allocate(DType::f32, shape);
+  table.cosine = arena != nullptr ? arena->allocate(DType::f32, shape) : Tensor(nullptr, DType::f32, shape);
+  table.sine = arena != nullptr ? arena->allocate(DType::f32, shape) : Tensor(nullptr, DType::f32, shape);
   table.tail_cosine = plan_.tail_cosine;
   table.tail_sine = plan_.tail_sine;
   return table;
@@ -78,7 +78,11 @@ TableSet PositionTables::plan(Arena& arena, std::int64_t length) const {
     return set;
   }
   const std::int64_t count = per_layer() ? shard_.model().layers : 1;
-  for (std::int64_t i = 0; i < count; ++i) set.tables.push_back(plan_table(arena, length));
+  Arena tables;
+  for (std::int64_t i = 0; i < count; ++i) plan_table(&tables, length);
+  // A plan without a device has tables. Learnable coefficients need their tables' gradient, so these are made too.
+  set.in_memory = learnable() || !shard_.has_backend() || tables.peak() <= shard_.backend().position_table_limit();
+  for (std::int64_t i = 0; i < count; ++i) set.tables.push_back(plan_table(set.in_memory ? &arena : nullptr, length));
   const auto kept = static_cast<std::int64_t>(plan_.frequencies.size());
   set.frequencies = arena.allocate(DType::f64, {kept});
   if (learnable() && shard_.compute() != DType::f32) {
@@ -112,14 +116,18 @@ void PositionTables::build(const ParameterStore& store, TableSet& set, bool eval
       cosine = as_fp32(store.value(matrices.cosine), set.cosine_coefficients);
       sine = as_fp32(store.value(matrices.sine), set.sine_coefficients);
     }
-    backend.position_table(frequencies, cosine, sine, plan.table_scale, set.tables[i]);
+    if (set.in_memory) {
+      backend.position_table(frequencies, cosine, sine, plan.table_scale, set.tables[i]);
+    } else {
+      set.tables[i].series = {frequencies, cosine, sine, plan.table_scale};
+    }
     set.tables[i].tail_cosine = plan.tail_cosine;  // YaRN's temperature reaches the constant pairs too
     set.tables[i].tail_sine = plan.tail_sine;
   }
 }
 
 PositionTable PositionTables::plan_gradient(Arena& arena, std::int64_t length) const {
-  return learnable() ? plan_table(arena, length) : PositionTable{};
+  return learnable() ? plan_table(&arena, length) : PositionTable{};
 }
 
 void PositionTables::backward(ParameterStore& store, std::int64_t layer, const PositionTable& dtable) const {

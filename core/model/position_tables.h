@@ -11,10 +11,11 @@
 
 namespace longwave {
 
-// The tables of one length, and the buffers they are built with.
+// The tables of one length, or the series in their place, and the buffers they are built with.
 struct TableSet {
   std::int64_t length = 0;
   std::vector<PositionTable> tables;  // one a layer, or one for all
+  bool in_memory = true;              // false: too large for the device, which gets the series
   Tensor frequencies;                 // fp64 [D]: after scaling
   Tensor cosine_coefficients;         // fp32 [G, D, d]: copies of trained coefficients kept in another type
   Tensor sine_coefficients;
@@ -58,7 +59,8 @@ class PositionTables {
   Coefficients add_coefficients(ParameterStore& store, const std::string& prefix) const;
   const Coefficients& coefficients_of(std::int64_t layer) const { return coefficients_[per_layer() ? static_cast<std::size_t>(layer) : 0]; }
   Tensor as_fp32(Tensor value, Tensor scratch) const;
-  PositionTable plan_table(Arena& arena, std::int64_t length) const;
+  // Without an arena: shapes alone.
+  PositionTable plan_table(Arena* arena, std::int64_t length) const;
 
   const Shard& shard_;
   PositionConfig config_;

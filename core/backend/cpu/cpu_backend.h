@@ -5,6 +5,8 @@
 // number of threads.
 #pragma once
 
+#include <limits>
+
 #include "core/backend/backend.h"
 #include "core/backend/cpu/matrix_products.h"
 #include "core/backend/cpu/scratch.h"
@@ -60,6 +62,7 @@ class CpuBackend final : public Backend {
 
   void position_table(Tensor frequencies, Tensor cosine_coefficients, Tensor sine_coefficients, double scale,
                       PositionTable table) override;
+  std::size_t position_table_limit() const override { return std::numeric_limits<std::size_t>::max(); }
   void position_table_backward(Tensor frequencies, const PositionTable& dtable, Tensor dcosine_coefficients,
                                Tensor dsine_coefficients) override;
 

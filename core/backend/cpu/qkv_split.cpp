@@ -44,6 +44,7 @@ QkvOperands operands_of(Tensor q, Tensor k, Tensor v, AttentionShape shape, cons
   operands.k = k.data;
   operands.v = v.data;
   if (table.active()) {
+    LONGWAVE_CHECK(table.in_memory() || table.cosine.count() == 0, "the CPU has no series without a table");
     LONGWAVE_CHECK(table.sine.shape == table.cosine.shape);
     LONGWAVE_CHECK(table.heads() == 1 || table.heads() == shape.kv_heads, "a table of {} heads", table.heads());
     LONGWAVE_CHECK(table.positions() >= shape.length, "a table of {} positions, length {}", table.positions(), shape.length);

@@ -49,6 +49,18 @@ void check_split(const Tensor& q, const Tensor& k, const Tensor& v, AttentionSha
   LONGWAVE_CHECK(q.count() == head_elements * shape.heads && k.count() == head_elements * shape.kv_heads && v.count() == k.count());
 }
 
+cuda::SeriesOperands series_operands(const PositionTable& table) {
+  const PositionSeries& series = table.series;
+  const std::int64_t count = series.frequencies.count(), weights = table.heads() * count * table.columns();
+  LONGWAVE_CHECK(series.frequencies && !series.cosine_coefficients == !series.sine_coefficients);
+  LONGWAVE_CHECK(series.cosine_coefficients ? series.cosine_coefficients.count() == weights &&
+                                                  series.sine_coefficients.count() == weights
+                                            : table.columns() == count,
+                 "{} frequencies do not fit a series of {} heads and {} columns", count, table.heads(), table.columns());
+  return {series.frequencies.as<double>(), numbers(series.cosine_coefficients), numbers(series.sine_coefficients), count,
+          static_cast<float>(series.scale)};
+}
+
 cuda::QkvOperands qkv_operands(const Tensor& q, const Tensor& k, const Tensor& v, AttentionShape shape, const PositionTable& table,
                                const QkNorm& norm, const Tensor& qk_rstd) {
   check_split(q, k, v, shape);
@@ -67,6 +79,7 @@ cuda::QkvOperands qkv_operands(const Tensor& q, const Tensor& k, const Tensor& v
     LONGWAVE_CHECK(table.columns() <= shape.head_dim / 2, "a table of {} columns", table.columns());
     operands.cosine = numbers(table.cosine);
     operands.sine = numbers(table.sine);
+    if (!table.in_memory()) operands.series = series_operands(table);
     operands.table_heads = table.heads();
     operands.positions = table.positions();
     operands.columns = table.columns();
@@ -114,7 +127,7 @@ std::int64_t valid_columns(std::int64_t columns, std::int64_t first, std::int64_
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device) {
+CudaBackend::CudaBackend(int device, std::size_t position_table_limit) : position_table_limit_(position_table_limit) {
   set_device(device);
   cudaDeviceProp properties;
   LONGWAVE_CUDA(cudaGetDeviceProperties, &properties, device);
@@ -234,7 +247,7 @@ void CudaBackend::qkv_split_backward(Tensor dq, Tensor dk, Tensor dv, Tensor qkv
   float* dcosine = nullptr;
   float* dsine = nullptr;
   if (dtable != nullptr) {
-    LONGWAVE_CHECK(table.active() && dtable->cosine.shape == table.cosine.shape && dtable->sine.shape == table.sine.shape);
+    LONGWAVE_CHECK(table.in_memory() && dtable->cosine.shape == table.cosine.shape && dtable->sine.shape == table.sine.shape);
     dcosine = numbers(dtable->cosine);
     dsine = numbers(dtable->sine);
   }

@@ -16,7 +16,10 @@ namespace longwave {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device);
+  // FoPE's tables of 24 layers with 16 KV heads of 128 reach it at a length of 10922.
+  static constexpr std::size_t default_position_table_limit = std::size_t{1} << 30;
+
+  explicit CudaBackend(int device, std::size_t position_table_limit = default_position_table_limit);
   ~CudaBackend() override;
 
   // What communication has to be ordered with.
@@ -67,6 +70,7 @@ class CudaBackend final : public Backend {
 
   void position_table(Tensor frequencies, Tensor cosine_coefficients, Tensor sine_coefficients, double scale,
                       PositionTable table) override;
+  std::size_t position_table_limit() const override { return position_table_limit_; }
   void position_table_backward(Tensor frequencies, const PositionTable& dtable, Tensor dcosine_coefficients,
                                Tensor dsine_coefficients) override;
 
@@ -78,6 +82,7 @@ class CudaBackend final : public Backend {
 
   DeviceInfo info_;
   cuda::ComputeCapability capability_;
+  std::size_t position_table_limit_;
   CudaStream stream_;
   CudaMatrixProducts products_;
   CudaScratch scratch_;  // partial sums of one operation

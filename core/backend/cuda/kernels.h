@@ -74,6 +74,14 @@ void position_table_backward(cudaStream_t, const double* frequencies, const floa
                              float* dcosine_coefficients, float* dsine_coefficients, TableShape shape);
 
 // ---- qkv_split.cu
+// cosine[h, t, j] = scale sum_i cos(t frequencies[i]) cosine_coefficients[h, i, j], and the sine's likewise.
+struct SeriesOperands {
+  const double* frequencies;  // [count]; null: there is a table
+  const float* cosine_coefficients;  // [table_heads, count, columns]; null: identity
+  const float* sine_coefficients;
+  std::int64_t count;
+  float scale;
+};
 struct QkvOperands {
   std::int64_t batch, length, heads, kv_heads;
   const Bf16* qkv;  // [B T, (H + 2G) D]
@@ -81,8 +89,9 @@ struct QkvOperands {
   Bf16* k;          // [B, G, T, D]
   Bf16* v;
   Bf16* dqkv;  // backward only
-  const float* cosine;  // [table_heads, positions, columns]; null: no rotation
+  const float* cosine;  // [table_heads, positions, columns]; null: no rotation, or the series
   const float* sine;
+  SeriesOperands series;
   std::int64_t table_heads, positions, columns;
   float tail_cosine, tail_sine;
   const Bf16* query_gain;  // [D], null: no norm
@@ -95,6 +104,11 @@ inline constexpr std::int64_t gain_blocks = 128;
 // dquery_gain, dkey_gain [D] += with norm; partial: fp32 [gain_blocks, D]. dcosine, dsine (as the table) += when not null.
 void qkv_split_backward(cudaStream_t, const QkvOperands& operands, std::int64_t head_dim, float* dquery_gain, float* dkey_gain,
                         float* partial, float* dcosine, float* dsine);
+
+// ---- qkv_series.cu: the same from operands.series instead of a table, where that would be too large
+void qkv_series_forward(cudaStream_t, const QkvOperands& operands, std::int64_t head_dim);
+void qkv_series_backward(cudaStream_t, const QkvOperands& operands, std::int64_t head_dim, float* dquery_gain, float* dkey_gain,
+                         float* partial);
 
 // ---- attention_forward.cu, attention_backward.cu
 struct AttentionOperands {

@@ -1,211 +1,49 @@
-#include <cmath>
-
-#include "core/backend/cuda/kernels.h"
-#include "core/backend/cuda/pack.h"
+#include "core/backend/cuda/qkv_item.h"
 
 namespace longwave::cuda {
 namespace {
 
 using namespace device;
 
-constexpr int block_threads = 256;
+constexpr int block_threads = qkv_threads;
 
-// A thread has eight pairs of one head of one token: components [8 part, 8 part + 8) and the same half a head later.
-template <int D> struct Item {
-  static constexpr int half = D / 2;
-  static constexpr int parts = half / 8;
+// Waves as position_table.cu left them.
+template <int D> struct TableWaves {
+  const QkvOperands& o;
 
-  std::int64_t row, sequence, position, head;  // head counts query, key and value heads, as in a row of qkv
-  int part;
-  bool active;  // the others repeat the last item, so that warps stay whole
-
-  LONGWAVE_DEVICE Item(const QkvOperands& o, std::int64_t index, std::int64_t heads) {
-    const std::int64_t items = o.batch * o.length * heads * parts;
-    active = index < items;
-    if (!active) index = items - 1;
-    part = static_cast<int>(index % parts);
-    head = index / parts % heads;
-    row = index / parts / heads;
-    sequence = row / o.length;
-    position = row % o.length;
+  LONGWAVE_DEVICE bool rotates() const { return o.cosine != nullptr; }
+  LONGWAVE_DEVICE void load(const QkvItem<D>& item, float (&c)[8], float (&s)[8]) const {
+    const std::int64_t table_head = o.table_heads == 1 ? 0 : item.kv_head(o);
+    const std::int64_t line = (table_head * o.positions + item.position) * o.columns;
+    load_waves(o, o.cosine + line, o.sine + line, item.part * 8, c, s);
   }
-
-  LONGWAVE_DEVICE std::int64_t in_qkv(const QkvOperands& o) const {
-    return (row * (o.heads + 2 * o.kv_heads) + head) * D + part * 8;
-  }
-  LONGWAVE_DEVICE bool is_query(const QkvOperands& o) const { return head < o.heads; }
-  LONGWAVE_DEVICE bool is_value(const QkvOperands& o) const { return head >= o.heads + o.kv_heads; }
-  LONGWAVE_DEVICE std::int64_t kv_head(const QkvOperands& o) const {
-    return is_query(o) ? head / (o.heads / o.kv_heads) : (head - o.heads) % o.kv_heads;
-  }
-  // Where this part lies in q, k or v.
-  LONGWAVE_DEVICE Bf16* split(const QkvOperands& o) const {
-    Bf16* const base = is_query(o) ? o.q : is_value(o) ? o.v : o.k;
-    const std::int64_t heads = is_query(o) ? o.heads : o.kv_heads;
-    const std::int64_t own = is_query(o) ? head : (head - o.heads) % o.kv_heads;
-    return base + ((sequence * heads + own) * o.length + position) * D + part * 8;
-  }
-  LONGWAVE_DEVICE float* rstd(const QkvOperands& o) const {
-    return o.rstd + (sequence * (o.heads + o.kv_heads) + head) * o.length + position;
-  }
-  LONGWAVE_DEVICE const Bf16* gain(const QkvOperands& o) const { return (is_query(o) ? o.query_gain : o.key_gain) + part * 8; }
 };
 
-// Sum over the threads that share a head.
-template <int parts> LONGWAVE_DEVICE float head_sum(float value) {
-  LONGWAVE_UNROLL
-  for (int lanes = parts / 2; lanes > 0; lanes /= 2) value += shuffle_xor(value, lanes);
-  return value;
-}
-
-template <int D> LONGWAVE_DEVICE void load_waves(const QkvOperands& o, const Item<D>& item, float (&c)[8], float (&s)[8]) {
-  const std::int64_t table_head = o.table_heads == 1 ? 0 : item.kv_head(o);
-  const std::int64_t line = (table_head * o.positions + item.position) * o.columns;
-  const int column = item.part * 8;
-  if (column + 8 <= o.columns && o.columns % 4 == 0) {
-    load_pack(o.cosine + line + column, c);
-    load_pack(o.sine + line + column, s);
-    return;
-  }
-  LONGWAVE_UNROLL
-  for (int e = 0; e < 8; ++e) {
-    const bool kept = column + e < o.columns;
-    c[e] = kept ? o.cosine[line + column + e] : o.tail_cosine;
-    s[e] = kept ? o.sine[line + column + e] : o.tail_sine;
-  }
+template <int D> LONGWAVE_DEVICE QkvItem<D> own_item(const QkvOperands& o) {
+  return {o, static_cast<std::int64_t>(block_x()) * block_threads + thread(), o.heads + 2 * o.kv_heads};
 }
 
 template <int D> LONGWAVE_KERNEL(block_threads) qkv_split_forward_kernel(QkvOperands o) {
-  const Item<D> item(o, static_cast<std::int64_t>(block_x()) * block_threads + thread(), o.heads + 2 * o.kv_heads);
-  const Bf16* const from = o.qkv + item.in_qkv(o);
-  float low[8], high[8];
-  load_pack(from, low);
-  load_pack(from + Item<D>::half, high);
-  const bool is_value = item.is_value(o);
-  if (o.query_gain != nullptr) {
-    float squares = 0;
-    LONGWAVE_UNROLL
-    for (int e = 0; e < 8; ++e) squares += low[e] * low[e] + high[e] * high[e];
-    squares = head_sum<Item<D>::parts>(squares);
-    if (!is_value) {
-      const float rstd = 1.0f / sqrtf(squares / static_cast<float>(D) + o.epsilon);
-      if (item.active && item.part == 0) *item.rstd(o) = rstd;
-      float low_gain[8], high_gain[8];
-      load_pack(item.gain(o), low_gain);
-      load_pack(item.gain(o) + Item<D>::half, high_gain);
-      LONGWAVE_UNROLL
-      for (int e = 0; e < 8; ++e) {
-        low[e] *= rstd * low_gain[e];
-        high[e] *= rstd * high_gain[e];
-      }
-    }
-  }
-  if (o.cosine != nullptr && !is_value) {
-    float c[8], s[8];
-    load_waves(o, item, c, s);
-    LONGWAVE_UNROLL
-    for (int e = 0; e < 8; ++e) {
-      const float x = low[e], y = high[e];
-      low[e] = x * c[e] - y * s[e];
-      high[e] = y * c[e] + x * s[e];
-    }
-  }
-  if (!item.active) return;
-  store_pack(item.split(o), low);
-  store_pack(item.split(o) + Item<D>::half, high);
-}
-
-// The gradient of what the rotation was given.
-template <int D>
-LONGWAVE_DEVICE void load_unrotated(const QkvOperands& o, const Item<D>& item, float (&low)[8], float (&high)[8]) {
-  const Bf16* const from = item.split(o);
-  load_pack(from, low);
-  load_pack(from + Item<D>::half, high);
-  if (o.cosine == nullptr || item.is_value(o)) return;
-  float c[8], s[8];
-  load_waves(o, item, c, s);
-  LONGWAVE_UNROLL
-  for (int e = 0; e < 8; ++e) {
-    const float x = low[e], y = high[e];
-    low[e] = x * c[e] + y * s[e];
-    high[e] = y * c[e] - x * s[e];
-  }
-}
-
-// x rstd of this part.
-template <int D>
-LONGWAVE_DEVICE float load_normalised(const QkvOperands& o, const Item<D>& item, float (&low)[8], float (&high)[8]) {
-  const float rstd = *item.rstd(o);
-  load_pack(o.qkv + item.in_qkv(o), low);
-  load_pack(o.qkv + item.in_qkv(o) + Item<D>::half, high);
-  LONGWAVE_UNROLL
-  for (int e = 0; e < 8; ++e) low[e] *= rstd, high[e] *= rstd;
-  return rstd;
+  split_forward(o, own_item<D>(o), TableWaves<D>{o});
 }
 
 template <int D> LONGWAVE_KERNEL(block_threads) qkv_split_backward_kernel(QkvOperands o) {
-  const Item<D> item(o, static_cast<std::int64_t>(block_x()) * block_threads + thread(), o.heads + 2 * o.kv_heads);
-  float low[8], high[8];
-  load_unrotated(o, item, low, high);
-  if (o.query_gain != nullptr) {
-    // With z = x rstd and h = gain dy: dx = rstd (h - z mean(h z)).
-    float low_z[8] = {}, high_z[8] = {};
-    float rstd = 1, products = 0;
-    const bool is_value = item.is_value(o);
-    if (!is_value) {
-      rstd = load_normalised(o, item, low_z, high_z);
-      float low_gain[8], high_gain[8];
-      load_pack(item.gain(o), low_gain);
-      load_pack(item.gain(o) + Item<D>::half, high_gain);
-      LONGWAVE_UNROLL
-      for (int e = 0; e < 8; ++e) {
-        low[e] *= low_gain[e];
-        high[e] *= high_gain[e];
-        products += low[e] * low_z[e] + high[e] * high_z[e];
-      }
-    }
-    const float mean = head_sum<Item<D>::parts>(products) / static_cast<float>(D);
-    LONGWAVE_UNROLL
-    for (int e = 0; e < 8; ++e) {
-      low[e] = (low[e] - low_z[e] * mean) * rstd;
-      high[e] = (high[e] - high_z[e] * mean) * rstd;
-    }
-  }
-  if (!item.active) return;
-  store_pack(o.dqkv + item.in_qkv(o), low);
-  store_pack(o.dqkv + item.in_qkv(o) + Item<D>::half, high);
+  split_backward(o, own_item<D>(o), TableWaves<D>{o});
 }
 
 // Part of the gradient of query_gain or key_gain: over the heads [first_head, first_head + heads) of a share of the tokens.
 template <int D>
 LONGWAVE_KERNEL(block_threads) gain_gradient_kernel(QkvOperands o, std::int64_t first_head, std::int64_t heads, float* partial) {
   LONGWAVE_SHARED(float, sums, block_threads * 16);
-  constexpr int parts = Item<D>::parts;
   float low_sum[8] = {}, high_sum[8] = {};
-  const std::int64_t items = o.batch * o.length * heads * parts;
+  const std::int64_t items = o.batch * o.length * heads * QkvItem<D>::parts;
   for (std::int64_t index = static_cast<std::int64_t>(block_x()) * block_threads + thread(); index < items;
        index += static_cast<std::int64_t>(grid_x()) * block_threads) {
-    Item<D> item(o, index, heads);
+    QkvItem<D> item(o, index, heads);
     item.head += first_head;
-    float low[8], high[8], low_z[8], high_z[8];
-    load_unrotated(o, item, low, high);
-    load_normalised(o, item, low_z, high_z);
-    LONGWAVE_UNROLL
-    for (int e = 0; e < 8; ++e) {
-      low_sum[e] += low[e] * low_z[e];
-      high_sum[e] += high[e] * high_z[e];
-    }
+    add_gain_gradient(o, item, TableWaves<D>{o}, low_sum, high_sum);
   }
-  // sums [threads of a part, part, component], the lower components first
-  store_pack(sums + thread() * 16, low_sum);
-  store_pack(sums + thread() * 16 + 8, high_sum);
-  barrier();
-  for (int d = thread(); d < D; d += block_threads) {
-    const int part = d % Item<D>::half / 8, component = d / Item<D>::half * 8 + d % 8;
-    float sum = 0;
-    for (int i = part; i < block_threads; i += parts) sum += sums[i * 16 + component];
-    partial[static_cast<std::int64_t>(block_x()) * D + d] = sum;
-  }
+  store_gain_gradient<D>(sums, low_sum, high_sum, partial);
 }
 
 // A thread has one element of the table and adds up all sequences and heads that it served, in order.
@@ -241,7 +79,7 @@ template <int D> LONGWAVE_KERNEL(block_threads) table_gradient_kernel(QkvOperand
 }
 
 template <int D> std::int64_t grid_of(const QkvOperands& o) {
-  return blocks_of(o.batch * o.length * (o.heads + 2 * o.kv_heads) * Item<D>::parts, block_threads);
+  return blocks_of(o.batch * o.length * (o.heads + 2 * o.kv_heads) * QkvItem<D>::parts, block_threads);
 }
 
 template <int D>
@@ -264,6 +102,7 @@ void launch_backward(cudaStream_t stream, const QkvOperands& o, float* dquery_ga
 }  // namespace
 
 void qkv_split_forward(cudaStream_t stream, const QkvOperands& operands, std::int64_t head_dim) {
+  if (operands.series.frequencies != nullptr) return qkv_series_forward(stream, operands, head_dim);
   if (head_dim == 64) {
     launch("qkv_split_forward", qkv_split_forward_kernel<64>, {.x = grid_of<64>(operands)}, block_threads, 0, stream, operands);
   } else {
@@ -273,6 +112,9 @@ void qkv_split_forward(cudaStream_t stream, const QkvOperands& operands, std::in
 
 void qkv_split_backward(cudaStream_t stream, const QkvOperands& operands, std::int64_t head_dim, float* dquery_gain,
                         float* dkey_gain, float* partial, float* dcosine, float* dsine) {
+  if (operands.series.frequencies != nullptr) {
+    return qkv_series_backward(stream, operands, head_dim, dquery_gain, dkey_gain, partial);
+  }
   if (head_dim == 64) {
     launch_backward<64>(stream, operands, dquery_gain, dkey_gain, partial, dcosine, dsine);
   } else {

@@ -17,7 +17,7 @@ double bytes_of(std::initializer_list<Tensor> tensors) {
 
 Work memory_work(std::initializer_list<Tensor> tensors) { return {0, bytes_of(tensors)}; }
 
-double table_bytes(const PositionTable& table) { return table.active() ? bytes_of({table.cosine, table.sine}) : 0; }
+double table_bytes(const PositionTable& table) { return bytes_of({table.cosine, table.sine}); }
 
 // Pairs j <= i only, two products of 2 D operations each.
 double attention_operations(const AttentionShape& shape) {

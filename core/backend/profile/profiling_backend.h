@@ -63,6 +63,7 @@ class ProfilingBackend final : public Backend {
 
   void position_table(Tensor frequencies, Tensor cosine_coefficients, Tensor sine_coefficients, double scale,
                       PositionTable table) override;
+  std::size_t position_table_limit() const override { return inner_->position_table_limit(); }
   void position_table_backward(Tensor frequencies, const PositionTable& dtable, Tensor dcosine_coefficients,
                                Tensor dsine_coefficients) override;
 
