@@ -7,32 +7,37 @@
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
 
-// 2^r for |r| <= 1/2: relative error 1e-7, and exactly 1 at 0, for a factor of 1 is applied at every tile whose maximum is
-// not new. The polynomial 1 + r q(r) of degree 5 with the smallest largest error.
-inline Vec exp2_fraction(Vec r) {
+// 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN; exactly 1 at 0, for a
+// factor of 1 is applied at every tile whose maximum is not new. 2^r by the polynomial 1 + r q(r) of degree 5 with the smallest
+// largest error over the range of r.
+#if defined(__AVX512F__)
+// x = n + r with n whole and 0 <= r < 1. The forms with a mask, because GCC 12 warns of the others' undefined operand.
+inline Vec exp2_negative(Vec x) {
+  constexpr int below = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  const Vec r = reinterpret_cast<Vec>(_mm512_maskz_reduce_ps(0xffff, reinterpret_cast<__m512>(x), below));
+  Vec p = r * 1.86713017e-3f + 9.01702978e-3f;
+  p = p * r + 5.57999127e-2f;
+  p = p * r + 0.240164444f;
+  p = p * r + 0.693151295f;
+  p = p * r + 1.0f;
+  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), reinterpret_cast<__m512>(x)));
+}
+#else
+// x = n + r with n whole and |r| <= 1/2.
+inline Vec exp2_negative(Vec x) {
+  const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
+  const Vec clamped = x < -127.0f ? broadcast(-127.0f) : x;
+  const Vec shifted = clamped + round;
+  const Vec r = clamped - (shifted - round);
   Vec p = r * 1.32647251e-3f + 9.671513e-3f;
   p = p * r + 5.55073375e-2f;
   p = p * r + 0.240222421f;
   p = p * r + 0.693146978f;
-  return p * r + 1.0f;
-}
-
-// 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN. x = n + r, n whole.
-inline Vec exp2_negative(Vec x) {
-#if defined(__AVX512F__)
-  // The forms with a mask, because GCC 12 warns of the others' undefined operand.
-  const __m512 n = _mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(x), _MM_FROUND_TO_NEAREST_INT);
-  const Vec p = exp2_fraction(x - reinterpret_cast<Vec>(n));
-  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), n));
-#else
-  const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
-  const Vec clamped = x < -127.0f ? broadcast(-127.0f) : x;
-  const Vec shifted = clamped + round;
-  const Vec p = exp2_fraction(clamped - (shifted - round));
+  p = p * r + 1.0f;
   const IntVec exponent = (reinterpret_cast<IntVec>(shifted) << 23) + (127 << 23);  // n = -127 gives +0
   return p * reinterpret_cast<Vec>(exponent);
-#endif
 }
+#endif
 
 inline Vec lane_numbers() {
   Vec numbers;
