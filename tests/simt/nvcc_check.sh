@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# nvcc_check.sh NVCC ARCHITECTURE SOURCE: compiles a kernel source for a GPU, warnings being errors, and refuses spilled registers.
-#   nvcc_check.sh nvcc 90a core/backend/cuda/norm.cu
+# Holds a source of the CUDA backend against the CUDA toolkit, warnings being errors:
+#   nvcc_check.sh NVCC 90a core/backend/cuda/norm.cu       a kernel source for a GPU; spilled registers are refused too
+#   nvcc_check.sh NVCC host core/backend/cuda/memory.cpp   a host source against the toolkit's headers, compiled to nothing
 set -euo pipefail
 nvcc=$1 architecture=$2 source=$3
 cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+if [ "$architecture" = host ]; then
+  "${CXX:-c++}" -std=c++20 -fsyntax-only -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -DFMT_SHARED -I. \
+    -isystem "$(dirname "$(readlink -f "$nvcc")")/../include" "$source"
+  exit
+fi
 if ! "$nvcc" -std=c++20 -O3 -gencode="arch=compute_$architecture,code=sm_$architecture" -I. -Xptxas -v -Werror all-warnings \
     -Xcompiler -Wall,-Wextra -c "$source" -o "$scratch/object.o" >"$scratch/log" 2>&1; then
   cat "$scratch/log"

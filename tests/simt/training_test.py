@@ -2,16 +2,18 @@
 
   training_test.py CASE --simt PROGRAM --cpu PROGRAM --mpirun MPIRUN --text FILE
 
-Cases: a mesh as DATAxTENSOR; `checkpoints`; `refusals`.
+Cases: a mesh as DATAxTENSOR; `checkpoints`; `refusals`; `driverless`, where the CPU's program is one that was linked with CUDA.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
+NO_DRIVER = "the NVIDIA driver is missing or older than this program's CUDA"
 JOB = """
 model: {layers: 2, width: 128, heads: 2, kv_heads: 2, head_dim: 64, mlp_hidden: 128, context: 64}
 position: {kind: fope}
@@ -81,7 +83,7 @@ def check_checkpoints():
 def check_refusals():
     no_gpu = {"LONGWAVE_SIMT_DEVICES": "0"}
     for program, arguments, ranks, environment, words in [
-            (OPTIONS.cpu, [], 1, {}, "built without CUDA"),
+            (OPTIONS.cpu, [], 1, {}, f"built without CUDA|{NO_DRIVER}"),
             (OPTIONS.simt, [], 1, no_gpu, "no GPU is visible"),
             (OPTIONS.simt, ["model.head_dim=32"], 1, {}, "model.head_dim is 32"),
             (OPTIONS.simt, [], 1, {"LONGWAVE_SIMT_CAPABILITY": "75"}, "the GPU is sm_75"),
@@ -89,7 +91,7 @@ def check_refusals():
             (OPTIONS.simt, ["parallel.tensor=2"], 2, {"LONGWAVE_SIMT_DEVICES": "1"}, "ranks 0 and 1 share one GPU")]:
         result = run(program, ["run.name=refused", "run.device=cuda", *arguments], ranks, environment)
         lines = [line for line in result.stderr.splitlines() if line.startswith("longwave: ")]
-        if result.returncode != 78 or len(lines) != 1 or words not in lines[0]:
+        if result.returncode != 78 or len(lines) != 1 or not re.search(words, lines[0]):
             sys.exit(f"{words}: exit code {result.returncode}\n{result.stderr}")
         if (FOLDER / "refused").exists():
             sys.exit(f"{words}: a run directory was made")
@@ -98,6 +100,19 @@ def check_refusals():
         result = run(OPTIONS.simt, [f"run.name=fallback-{name}", "train.steps=1", "schedule.warmup=1"], 1, environment)
         if result.returncode != 0 or f"cpu (no GPU: {words}" not in result.stdout:
             sys.exit(f"auto where {words}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+
+
+def check_driverless():
+    if pathlib.Path("/dev/nvidiactl").exists():
+        print("this machine has a driver: nothing to see here")
+        return
+    result = run(OPTIONS.cpu, ["run.name=auto", "train.steps=1", "schedule.warmup=1"])
+    if result.returncode != 0 or f"cpu (no GPU: {NO_DRIVER}" not in result.stdout:
+        sys.exit(f"auto: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+    for arguments in ([], ["run.precision=fp32"], ["model.head_dim=32"]):
+        result = run(OPTIONS.cpu, ["run.name=refused", "run.device=cuda", *arguments])
+        if result.returncode != 78 or result.stderr.count("longwave: ") != 1 or NO_DRIVER not in result.stderr:
+            sys.exit(f"cuda {arguments}: exit code {result.returncode}\n{result.stderr}")
 
 
 if __name__ == "__main__":
@@ -110,7 +125,9 @@ if __name__ == "__main__":
         FOLDER = pathlib.Path(folder)
         JOB_FILE = FOLDER / "small.yaml"
         JOB_FILE.write_text(JOB.replace("TEXT", OPTIONS.text))
-        if OPTIONS.case == "checkpoints":
+        if OPTIONS.case == "driverless":
+            check_driverless()
+        elif OPTIONS.case == "checkpoints":
             check_checkpoints()
         elif OPTIONS.case == "refusals":
             check_refusals()
