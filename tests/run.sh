@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 . tests/cluster/packages.sh
 
 install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy clang libclang-rt-14-dev "${cluster_packages[@]}"
+[ -z "${LONGWAVE_PIP:-}" ] || install_packages python3-venv
 build ON all
 prepare_mpi
 say "Running the tests"

@@ -83,6 +83,19 @@ class Command(TinyRunTest):
             for rounded, value in zip(map(widened, values), weights[name][2], strict=True):
                 self.assertLessEqual(abs(rounded - value), abs(value) / 256)
 
+    def test_logits_of_a_prompt_are_what_generating_goes_by(self):
+        self.train("run")
+        prompt = "the long wave of the sea"
+        self.longwave("generate", "run", "--prompt", prompt, "--logits", "logits.safetensors")
+        file = read_safetensors(self.path("logits.safetensors"))
+        self.assertEqual(file["tokens"], ("I32", [len(prompt)], list(prompt.encode())))
+        dtype, shape, logits = file["logits"]
+        self.assertEqual((dtype, shape), ("F32", [len(prompt), 257]))
+        for length in (5, len(prompt)):  # causal: rows do not depend on what follows
+            row = logits[(length - 1) * 257 : length * 257]
+            text = self.longwave("generate", "run", "--prompt", prompt[:length], "--temperature", "0", "--tokens", "1")
+            self.assertEqual(text, f"{prompt[:length]}{chr(row.index(max(row)))}\n")
+
     def test_a_damaged_checkpoint_is_not_exported(self):
         self.train("run")
         path = os.path.join(self.step("run", 20), "rank-00000.safetensors")
