@@ -112,7 +112,7 @@ class TrainJob {
     const auto checkpoint = find_resume(job_.config, directory_ ? &*directory_ : nullptr, *phase_, progress_, job_.control);
     if (checkpoint) {
       state = training_state(checkpoint->manifest().facts);
-      restore(*checkpoint, *job_.model, job_.backend(), *optimizer_, job_.control);
+      restore(*checkpoint, *job_.model, job_.backend(), *optimizer_, job_.control, job_.tensors == nullptr);
       progress_.say(fmt::format("goes on from {}", checkpoint->folder()));
       phase_->log().info("resume", {{"checkpoint", checkpoint->folder()}});
     } else {

@@ -1,7 +1,7 @@
 #include "jobs/checkpoint/resume.h"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 
 #include "jobs/checkpoint/saved_config.h"
 #include "parallel/agreement.h"
@@ -22,12 +22,12 @@ void check_against(Config& config, const CheckpointReader& reader) {
   }
 }
 
-// The manifest of a step, or nothing where it is not to be trusted; find_resume will name it.
-std::optional<CheckpointReader> try_open(const std::string& folder, std::int64_t step) {
+// A step's manifest, or null where it is not to be trusted; find_resume will name it.
+std::unique_ptr<CheckpointReader> try_open(const std::string& folder, std::int64_t step) {
   try {
-    return CheckpointReader(folder + "/" + step_name(step));
+    return std::make_unique<CheckpointReader>(folder + "/" + step_name(step));
   } catch (const Error&) {
-    return std::nullopt;
+    return nullptr;
   }
 }
 
@@ -35,7 +35,7 @@ std::optional<CheckpointReader> try_open(const std::string& folder, std::int64_t
 bool has_gone_back(const std::string& folder, const std::vector<std::int64_t>& newest_first, std::int64_t wanted) {
   for (const std::int64_t step : newest_first) {
     if (step <= wanted) return false;
-    const std::optional<CheckpointReader> reader = try_open(folder, step);
+    const std::unique_ptr<CheckpointReader> reader = try_open(folder, step);
     if (!reader) continue;
     const ConfigKeys& saved = reader->manifest().facts.config;
     return std::find(saved.begin(), saved.end(), std::pair{resume_step_key, fmt::format("{}", wanted)}) != saved.end();
@@ -119,7 +119,7 @@ void check_resume(const Config& config) {
     throw data_error("{}: run.resume is required, and there is no checkpoint to go on from", folder);
   }
   for (const std::int64_t step : choice.candidates) {
-    const std::optional<CheckpointReader> reader = try_open(folder, step);
+    const std::unique_ptr<CheckpointReader> reader = try_open(folder, step);
     if (!reader) continue;
     Config copy = config;
     check_against(copy, *reader);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,19 @@ namespace longwave {
 std::uint64_t checksum_of(const void* data, std::size_t bytes);
 // Of bytes [begin, begin + bytes) of a file, read piece by piece.
 std::uint64_t checksum_of(const File& file, std::uint64_t begin, std::uint64_t bytes);
+
+// Of bytes that come in pieces.
+class RunningChecksum {
+ public:
+  RunningChecksum();
+  ~RunningChecksum();
+  void add(const void* data, std::size_t bytes);
+  std::uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 std::string checksum_text(std::uint64_t checksum);
 std::optional<std::uint64_t> parse_checksum(std::string_view text);

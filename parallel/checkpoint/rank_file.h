@@ -25,6 +25,6 @@ std::string to_text(const std::optional<RankFile>& written);
 std::optional<RankFile> rank_file_from_text(const std::string& text);
 
 // Every byte of a file against its checksums; a data_error names the file, what was expected and what was found.
-void verify_file(const std::string& path, const StoredFile& file, const std::vector<const StoredSlice*>& slices);
+void verify_file(const std::string& path, const StoredFile& file, const std::vector<const StoredSlice*>& slices, int threads);
 
 }  // namespace longwave

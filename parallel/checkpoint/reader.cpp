@@ -1,5 +1,9 @@
 #include "parallel/checkpoint/reader.h"
 
+#include <omp.h>
+
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/safetensors_header.h"
 #include "parallel/checkpoint/rank_file.h"
@@ -32,8 +36,10 @@ void CheckpointReader::verify(std::size_t index) const {
       if (slice.file == index) slices.push_back(&slice);
     }
   }
+  // The largest first, so that no thread begins with it when the others have nothing left.
+  std::stable_sort(slices.begin(), slices.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   const StoredFile& stored = manifest_.files.at(index);
-  verify_file(folder_ + "/" + stored.name, stored, slices);
+  verify_file(folder_ + "/" + stored.name, stored, slices, omp_get_max_threads());
 }
 
 const StoredTensor& CheckpointReader::require(const std::string& name, DType dtype,
@@ -47,11 +53,13 @@ const StoredTensor& CheckpointReader::require(const std::string& name, DType dty
   return *tensor;
 }
 
-const File& CheckpointReader::file(std::size_t index) const {
+std::shared_ptr<const File> CheckpointReader::file(std::size_t index) const {
+  const std::scoped_lock lock(mutex_);
   const auto found = open_.find(index);
   if (found != open_.end()) return found->second;
   if (open_.size() >= max_open_files) open_.clear();
-  return open_.emplace(index, File::open(folder_ + "/" + manifest_.files[index].name)).first->second;
+  auto file = std::make_shared<const File>(File::open(folder_ + "/" + manifest_.files[index].name));
+  return open_.emplace(index, std::move(file)).first->second;
 }
 
 void CheckpointReader::read(const StoredTensor& tensor, const Rectangle& wanted, void* out) const {
@@ -67,9 +75,10 @@ void CheckpointReader::read(const StoredTensor& tensor, const Rectangle& wanted,
     // Rows that are whole on both sides follow each other on both sides.
     const bool whole_rows = both->columns() == wanted.columns() && both->columns() == slice.rectangle.columns();
     const std::int64_t step = whole_rows ? both->rows() : 1;
+    const std::shared_ptr<const File> from = file(slice.file);
     for (std::int64_t row = both->row_begin; row < both->row_end; row += step) {
-      file(slice.file).read_at(bytes + place(wanted, row), row_bytes * static_cast<std::size_t>(step),
-                               slice.offset + place(slice.rectangle, row));
+      from->read_at(bytes + place(wanted, row), row_bytes * static_cast<std::size_t>(step),
+                    slice.offset + place(slice.rectangle, row));
     }
   }
 }

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,18 +22,19 @@ class CheckpointReader {
   const Manifest& manifest() const { return manifest_; }
 
   void check_sizes() const;                   // every file is there and as long as it should be, or a data_error names it
-  void verify(std::size_t file) const;        // every byte of one file, likewise
+  void verify(std::size_t file) const;        // every byte of one file, likewise; by all threads of this rank
   // The tensor of this name, dtype and shape, else a data_error that says what the checkpoint has instead.
   const StoredTensor& require(const std::string& name, DType dtype, const std::vector<std::int64_t>& shape) const;
-  // The elements of `wanted`, row-major, in the tensor's dtype. Reads no bytes but these.
+  // The elements of `wanted`, row-major, in the tensor's dtype. Reads no bytes but these. From any thread.
   void read(const StoredTensor& tensor, const Rectangle& wanted, void* out) const;
 
  private:
-  const File& file(std::size_t index) const;
+  std::shared_ptr<const File> file(std::size_t index) const;
 
   std::string folder_;
   Manifest manifest_;
-  mutable std::map<std::size_t, File> open_;
+  mutable std::mutex mutex_;  // of open_
+  mutable std::map<std::size_t, std::shared_ptr<const File>> open_;
 };
 
 }  // namespace longwave

@@ -7,7 +7,9 @@
 
 namespace longwave {
 
-// Everything: masters, moments, frozen coefficients and frequencies. Collective; when any rank fails, all throw SharedError.
-void restore(const CheckpointReader& checkpoint, Transformer& model, Backend& backend, DataParallel& optimizer, Communicator& control);
+// Everything: masters, moments, frozen coefficients and frequencies. `host_memory`: the backend's memory is the host's.
+// Collective; when any rank fails, all throw SharedError.
+void restore(const CheckpointReader& checkpoint, Transformer& model, Backend& backend, DataParallel& optimizer,
+             Communicator& control, bool host_memory);
 
 }  // namespace longwave
