@@ -6,9 +6,13 @@
 namespace longwave {
 
 std::unique_ptr<Communicator> make_device_communicator(Communicator& host, Backend& backend) {
-  const auto* cuda = dynamic_cast<const CudaBackend*>(&backend);
+  auto* const cuda = dynamic_cast<CudaBackend*>(&backend);
   if (cuda == nullptr) return nullptr;
-  return NcclCommunicator::create(host, cuda->stream());
+  std::unique_ptr<NcclCommunicator> made = NcclCommunicator::create(host, cuda->stream());
+  cuda->watch([groups = made->groups()] {
+    for (NcclCommunicator* group : *groups) group->throw_if_lost();
+  });
+  return made;
 }
 
 }  // namespace longwave

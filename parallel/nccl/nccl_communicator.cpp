@@ -49,16 +49,20 @@ class NcclOperation final : public PendingOperation {
 };
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::create(Communicator& host, cudaStream_t compute, const NcclLimits& limits) {
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(host, nullptr, compute, limits));
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(host, nullptr, compute, limits, std::make_shared<Groups>()));
   made->connect();
   return made;
 }
 
 NcclCommunicator::NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> own_host, cudaStream_t compute,
-                                   const NcclLimits& limits)
-    : Communicator(host.rank(), host.size()), own_host_(std::move(own_host)), host_(host), compute_(compute), limits_(limits) {}
+                                   const NcclLimits& limits, std::shared_ptr<Groups> groups)
+    : Communicator(host.rank(), host.size()), own_host_(std::move(own_host)), host_(host), compute_(compute), limits_(limits),
+      groups_(std::move(groups)) {
+  groups_->push_back(this);
+}
 
 NcclCommunicator::~NcclCommunicator() {
+  std::erase(*groups_, this);
   if (comm_ == nullptr) return;
   cudaStreamSynchronize(stream_.get());
   ncclCommAbort(comm_);
@@ -102,7 +106,7 @@ void NcclCommunicator::throw_if_lost() {
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
   std::unique_ptr<Communicator> host = host_.split(color, key);
   Communicator& group = *host;
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(group, std::move(host), compute_, limits_));
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(group, std::move(host), compute_, limits_, groups_));
   made->connect();
   return made;
 }

@@ -46,6 +46,12 @@ class NcclCommunicator final : public Communicator {
   Request start_recv(void* data, std::int64_t count, Element element, int from, int tag) override;
   void barrier() override;
 
+  // Throws (ExitCode::lost) when NCCL has noticed that a rank or the network is gone.
+  void throw_if_lost();
+  // This communicator and all that were split from it, as long as they live. Outlives them.
+  using Groups = std::vector<NcclCommunicator*>;
+  std::shared_ptr<const Groups> groups() const { return groups_; }
+
  private:
   friend class NcclOperation;
 
@@ -57,11 +63,11 @@ class NcclCommunicator final : public Communicator {
     NcclOperation* operation;
   };
 
-  NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> own_host, cudaStream_t compute, const NcclLimits& limits);
+  NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> own_host, cudaStream_t compute, const NcclLimits& limits,
+                   std::shared_ptr<Groups> groups);
 
   void connect();
   void settle(ncclResult_t result, const char* call);
-  void throw_if_lost();
   void send_messages();
   void follow_compute();
   NcclOperation& begin(TrafficKind kind);
@@ -75,6 +81,7 @@ class NcclCommunicator final : public Communicator {
   Communicator& host_;
   cudaStream_t compute_;
   NcclLimits limits_;
+  std::shared_ptr<Groups> groups_;
   CudaStream stream_;
   CudaEvent submitted_;
   CudaScratch scratch_;

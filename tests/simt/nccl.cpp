@@ -58,6 +58,7 @@ struct Identity {
 constexpr int message_tag = 7;
 constexpr int first_identity_tag = 20000;
 
+int polls_until_lost = 0;  // 0: never
 int group_depth = 0;
 std::vector<Operation> group;
 
@@ -241,6 +242,9 @@ void progress_initialisation(SimtNccl& comm) {
 }
 
 }  // namespace
+
+void lose_rank_after(int polls) { polls_until_lost = polls; }
+
 }  // namespace longwave::simt
 
 using namespace longwave::simt;
@@ -283,6 +287,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   if (comm->state == ncclInProgress) progress_initialisation(*comm);
+  if (polls_until_lost > 0 && --polls_until_lost == 0) comm->state = ncclRemoteError;
   *result = comm->state;
   return ncclSuccess;
 }

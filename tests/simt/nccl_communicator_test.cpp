@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "core/backend/cuda/check.h"
+#include "core/backend/cuda/cuda_backend.h"
 #include "core/backend/cuda/memory.h"
 #include "core/base/error.h"
+#include "parallel/device_communicator.h"
 #include "parallel/mpi/mpi_communicator.h"
 #include "parallel/nccl/nccl_communicator.h"
 #include "tests/parallel/communicator_suite.h"
@@ -54,6 +56,25 @@ TEST(NcclStart, EndsWithinItsLimitWhenARankDoesNotCome) {
       EXPECT_NE(std::string(error.what()).find("not all " + std::to_string(host().size()) + " ranks came"), std::string::npos);
     }
   }
+  host().barrier();
+}
+
+TEST(NcclLostRank, EndsTheWaitForTheDevice) {
+  if (host().size() == 1) return;
+  CudaBackend backend(host().rank());
+  const std::unique_ptr<Communicator> world = make_device_communicator(host(), backend);
+  const std::unique_ptr<Communicator> half = world->split(0, world->rank());
+  backend.synchronize();  // all is well so far
+  simt::enqueue_step(backend.stream(), [] { return false; });  // as a collective whose peer is gone
+  simt::lose_rank_after(3);
+  try {
+    backend.synchronize();
+    ADD_FAILURE() << "the wait ended by itself";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::lost);
+    EXPECT_NE(std::string(error.what()).find("a rank or the network was lost"), std::string::npos) << error.what();
+  }
+  simt::reset();
   host().barrier();
 }
 

@@ -14,6 +14,8 @@ void enqueue_step(cudaStream_t stream, std::function<bool()> step, bool collecti
 
 // The first failure, kept and returned by every call that waits, as CUDA does.
 void set_failed(cudaError_t error);
+// The communicator that is asked at the `polls`-th question from now on for an error has lost a rank.
+void lose_rank_after(int polls);
 // Forgets failures and all queued work, for the next test.
 void reset();
 

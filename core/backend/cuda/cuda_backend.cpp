@@ -1,6 +1,7 @@
 #include "core/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/backend/cuda/check.h"
 #include "core/backend/cuda/kernels.h"
@@ -160,6 +161,7 @@ void CudaBackend::copy_from_host(Tensor to, const void* from) {
   LONGWAVE_CUDA(cudaMemcpyAsync, to.data, from, to.bytes(), cudaMemcpyHostToDevice, stream());
 }
 void CudaBackend::copy_to_host(void* to, Tensor from) {
+  synchronize();  // the driver would wait inside the copy, unwatched
   LONGWAVE_CUDA(cudaMemcpyAsync, to, from.data, from.bytes(), cudaMemcpyDeviceToHost, stream());
   synchronize();
 }
@@ -180,7 +182,21 @@ void CudaBackend::copy(Tensor from, Tensor to) {
   }
 }
 void CudaBackend::zero(Tensor tensor) { LONGWAVE_CUDA(cudaMemsetAsync, tensor.data, 0, tensor.bytes(), stream()); }
-void CudaBackend::synchronize() { LONGWAVE_CUDA(cudaStreamSynchronize, stream()); }
+void CudaBackend::synchronize() {
+  if (!watchers_.empty()) wait_watched();
+  LONGWAVE_CUDA(cudaStreamSynchronize, stream());
+}
+void CudaBackend::wait_watched() {
+  constexpr int queries_a_watch = 256;
+  LONGWAVE_CUDA(cudaEventRecord, reached_.get(), stream());
+  for (int query = 1;; ++query) {
+    const cudaError_t result = cudaEventQuery(reached_.get());
+    if (result != cudaErrorNotReady) return check_cuda(result, "cudaEventQuery", __FILE__, __LINE__);
+    if (query % queries_a_watch != 0) continue;
+    for (const auto& watcher : watchers_) watcher();
+    std::this_thread::yield();
+  }
+}
 
 // ---- matrix products
 void CudaBackend::linear_forward(Tensor x, Tensor weight, Tensor y) { products_.forward(stream(), x, weight, y); }

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -24,6 +25,9 @@ class CudaBackend final : public Backend {
 
   // What communication has to be ordered with.
   cudaStream_t stream() const { return stream_.get(); }
+
+  // Called now and then while the host waits for the device, which may wait for a rank that is gone: throws to end that.
+  void watch(std::function<void()> watcher) { watchers_.push_back(std::move(watcher)); }
 
   DeviceInfo info() const override;
   void* allocate(std::size_t bytes) override;
@@ -78,6 +82,7 @@ class CudaBackend final : public Backend {
   void sum_of_squares(Tensor x, Tensor sum) override;
 
  private:
+  void wait_watched();
   const float* slopes_on_device(const float* slopes, std::int64_t heads);
 
   DeviceInfo info_;
@@ -87,6 +92,8 @@ class CudaBackend final : public Backend {
   CudaMatrixProducts products_;
   CudaScratch scratch_;  // partial sums of one operation
   std::map<std::vector<float>, float*> slopes_;  // few: one a model
+  CudaEvent reached_;  // what the host waits for under its watchers
+  std::vector<std::function<void()>> watchers_;
 };
 
 }  // namespace longwave
