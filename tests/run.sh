@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 . tests/cluster/packages.sh
 
 install_packages "${longwave_packages[@]}" libgtest-dev libgmock-dev libboost-context-dev python3-numpy clang libclang-rt-14-dev "${cluster_packages[@]}"
-[ -z "${LONGWAVE_PIP:-}" ] || install_packages python3-venv
+# Python packages that tests compare with, small enough to install into the build folder where pip finds a registry; "" for none.
+export LONGWAVE_PIP=${LONGWAVE_PIP-safetensors}
+[ -z "$LONGWAVE_PIP" ] || install_packages python3-venv
 build ON all
 prepare_mpi
 say "Running the tests"
