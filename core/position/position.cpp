@@ -112,6 +112,14 @@ void plan_clipped_rope(PositionPlan& plan, const PositionConfig& config, std::in
   }
 }
 
+void plan_yarn(PositionPlan& plan, const PositionConfig& config, std::int64_t train_length) {
+  if (config.original_context < 1 || config.original_context >= train_length) {
+    throw config_error("position.original_context: {}, must be the training length of the RoPE weights that yarn goes on from, "
+                       "at least 1 and below model.context {}", config.original_context, train_length);
+  }
+  stretch_yarn(plan, static_cast<double>(train_length) / static_cast<double>(config.original_context), config.original_context);
+}
+
 void check_options(const PositionConfig& config, std::int64_t head_dim) {
   if (head_dim < 2 || head_dim % 2 != 0) throw config_error("model.head_dim: {}, must be even for rotated pairs", head_dim);
   if (!(config.theta > 1)) throw config_error("position.theta: {}, must be above 1", config.theta);
@@ -142,6 +150,7 @@ PositionPlan plan_positions(const PositionConfig& config, std::int64_t head_dim,
     case PositionKind::fope: plan_fope(plan, config, head_dim, kv_heads, train_length); break;
     case PositionKind::p_rope: plan_p_rope(plan, config); break;
     case PositionKind::clipped_rope: plan_clipped_rope(plan, config, train_length); break;
+    case PositionKind::yarn: plan_yarn(plan, config, train_length); break;
     case PositionKind::rope:
     case PositionKind::alibi:
     case PositionKind::nope: break;
@@ -167,6 +176,7 @@ const char* name_of(PositionKind kind) {
     case PositionKind::nope: return "nope";
     case PositionKind::p_rope: return "p-rope";
     case PositionKind::clipped_rope: return "clipped-rope";
+    case PositionKind::yarn: return "yarn";
   }
   return "?";
 }

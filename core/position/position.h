@@ -39,6 +39,11 @@ PositionPlan plan_positions(const PositionConfig& config, std::int64_t head_dim,
 PositionPlan scale_positions(PositionPlan plan, const PositionConfig& config, std::int64_t head_dim,
                              std::int64_t train_length, std::int64_t length);
 
+// YaRN, arXiv 2309.00071, Eq. 18-22 with alpha 1 and beta 32: frequencies that complete 32 cycles within `train_length` stay,
+// those that complete at most one are divided by `factor`. Logits are multiplied by (0.1 ln factor + 1)^2: q and k by its root
+// each. For PositionKind::yarn plan_positions has applied it.
+void stretch_yarn(PositionPlan& plan, double factor, std::int64_t train_length);
+
 // Coefficients of KV heads first .. first + count of the model, row-major [count, D, d]; `kind` is "cosine" or "sine".
 // Element (h, i, j) depends on (seed, layer, kind, h, i, j) only; h is the head's index in the whole model. With
 // share: model, pass layer 0.
@@ -49,7 +54,7 @@ std::vector<float> draw_coefficients(const PositionPlan& plan, const PositionCon
 // Slope of heads first .. first + count out of `heads`: 2^(-8 r / heads), r = 1..heads.
 std::vector<float> alibi_slopes(std::int64_t heads, std::int64_t first, std::int64_t count);
 
-// As a job file spells it: "fope", "rope", "alibi", "nope", "p-rope", "clipped-rope".
+// As a job file spells it: "fope", "rope", "alibi", "nope", "p-rope", "clipped-rope", "yarn".
 const char* name_of(PositionKind kind);
 
 }  // namespace longwave

@@ -6,7 +6,7 @@
 
 namespace longwave {
 
-enum class PositionKind { fope, rope, alibi, nope, p_rope, clipped_rope };
+enum class PositionKind { fope, rope, alibi, nope, p_rope, clipped_rope, yarn };
 enum class PositionCap { quarter, none, pairs };        // at most head_dim/4 pairs, no limit, or `cap_pairs`
 enum class PositionIdentity { first, step };            // where a wide coefficient matrix gets its identity entries
 enum class PositionShare { layer, model };              // coefficients per layer, or one set for all layers
@@ -32,6 +32,9 @@ struct PositionConfig {
   double constant_weight = 1;        // how often their logits count: 1 plain; 2 is FoPE's control with zero_phase 1
   // clipped-rope: the last `clipped` of the head_dim/2 frequencies are lowered by a cosine taper, the last one to zero.
   std::int64_t clipped = 0;          // 0: those below FoPE's floor
+  // yarn: RoPE whose frequencies are stretched from this training length to the model's, in training as in evaluation. It goes
+  // on from weights that RoPE was trained with at this length.
+  std::int64_t original_context = 0;  // must be given
   // rope and its relatives, at evaluation only
   PositionScaling scaling = PositionScaling::none;
   double scaling_factor = 0;         // 0: evaluated length / train length

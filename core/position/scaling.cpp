@@ -1,4 +1,4 @@
-// Position scaling at evaluation: PI, NTK-aware and YaRN act on the frequencies a model was trained with.
+// Position scaling: PI, NTK-aware and YaRN act on the frequencies a model was trained with. YaRN is also trained with.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -23,9 +23,9 @@ void scale_ntk(PositionPlan& plan, double factor, std::int64_t head_dim) {
   }
 }
 
-// YaRN, arXiv 2309.00071, Eq. 18-22 with alpha 1 and beta 32: frequencies that complete 32 cycles in training stay, those
-// that complete at most one are interpolated. Logits are multiplied by (0.1 ln s + 1)^2: q and k by its root each.
-void scale_yarn(PositionPlan& plan, double factor, std::int64_t train_length) {
+}  // namespace
+
+void stretch_yarn(PositionPlan& plan, double factor, std::int64_t train_length) {
   constexpr double alpha = 1, beta = 32;
   for (double& w : plan.frequencies) {
     const double cycles = static_cast<double>(train_length) * w / (2 * std::numbers::pi);
@@ -37,8 +37,6 @@ void scale_yarn(PositionPlan& plan, double factor, std::int64_t train_length) {
   plan.tail_cosine *= static_cast<float>(temperature);
   plan.tail_sine *= static_cast<float>(temperature);
 }
-
-}  // namespace
 
 PositionPlan scale_positions(PositionPlan plan, const PositionConfig& config, std::int64_t head_dim,
                              std::int64_t train_length, std::int64_t length) {
@@ -56,7 +54,7 @@ PositionPlan scale_positions(PositionPlan plan, const PositionConfig& config, st
     case PositionScaling::none: break;
     case PositionScaling::interpolate: interpolate(plan, factor); break;
     case PositionScaling::ntk: scale_ntk(plan, factor, head_dim); break;
-    case PositionScaling::yarn: scale_yarn(plan, factor, train_length); break;
+    case PositionScaling::yarn: stretch_yarn(plan, factor, train_length); break;
   }
   return plan;
 }

@@ -10,7 +10,8 @@ namespace {
 
 const Words<PositionKind> position_kinds = {{"fope", PositionKind::fope},     {"rope", PositionKind::rope},
                                             {"alibi", PositionKind::alibi},   {"nope", PositionKind::nope},
-                                            {"p-rope", PositionKind::p_rope}, {"clipped-rope", PositionKind::clipped_rope}};
+                                            {"p-rope", PositionKind::p_rope}, {"clipped-rope", PositionKind::clipped_rope},
+                                            {"yarn", PositionKind::yarn}};
 
 const Words<PositionScaling> position_scalings = {{"none", PositionScaling::none},
                                                   {"pi", PositionScaling::interpolate},
@@ -25,10 +26,11 @@ std::string unless_position(const Config& config) {
 constexpr auto for_fope = unless_position<PositionKind::fope>;
 constexpr auto for_p_rope = unless_position<PositionKind::p_rope>;
 constexpr auto for_clipped_rope = unless_position<PositionKind::clipped_rope>;
+constexpr auto for_yarn = unless_position<PositionKind::yarn>;
 constexpr auto for_floors = unless_position<PositionKind::fope, PositionKind::clipped_rope>;
 constexpr auto for_rotations = unless_position<PositionKind::rope, PositionKind::p_rope, PositionKind::clipped_rope>;
 constexpr auto for_frequencies =
-    unless_position<PositionKind::fope, PositionKind::rope, PositionKind::p_rope, PositionKind::clipped_rope>;
+    unless_position<PositionKind::fope, PositionKind::rope, PositionKind::p_rope, PositionKind::clipped_rope, PositionKind::yarn>;
 
 // fope-authors and fope-paper have become `fope` with their options by the time this is read.
 Setting position_kind() {
@@ -153,6 +155,9 @@ std::vector<Setting> position_settings() {
       only(for_clipped_rope,
            number("position.clipped", at(&Config::position, &P::clipped), {.low = 1, .high = 4096, .zero = "auto"}, "",
                   "lowest frequencies that fade out; auto is those below floor_cycles")),
+      only(for_yarn, number("position.original_context", at(&Config::position, &P::original_context),
+                            {.low = 1, .high = 2147483647, .zero = "none"}, "required by yarn",
+                            "training length of the RoPE weights that yarn stretches to context; run.init_from names them")),
       only(for_rotations, position_scaling()),
   };
 }

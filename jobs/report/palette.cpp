@@ -15,6 +15,7 @@ RunStyle style_of(const std::string& kind) {
       {"nope", {"#cc79a7", 11, 1}},         // purple, triangle down
       {"p_rope", {"#e69f00", 13, 1}},       // orange, diamond
       {"clipped_rope", {"#56b4e9", 4, 1}},  // sky blue, open square
+      {"yarn", {"#8c564b", 12, 1}},         // brown, open diamond
   };
   std::string key = kind;
   for (char& c : key) c = c == '-' ? '_' : c;

@@ -85,6 +85,13 @@ def position_factors(params, model, position, layer, length):
     if kind == "rope":
         angles = t * rope_frequencies(model["head_dim"])
         return np.cos(angles)[None], np.sin(angles)[None]
+    if kind == "yarn":
+        original, w = position["original_context"], rope_frequencies(model["head_dim"])
+        stretch = model["context"] / original
+        ramp = np.clip((original * w / (2 * np.pi) - 1) / (32 - 1), 0, 1)
+        angles = t * (w * ramp + w / stretch * (1 - ramp))
+        temperature = 1 + 0.1 * math.log(stretch)  # of q and of k
+        return temperature * np.cos(angles)[None], temperature * np.sin(angles)[None]
     if kind == "p-rope":
         rotated = int(position["fraction"] * pairs)
         angles = t * rope_frequencies(model["head_dim"])[:rotated]
@@ -287,6 +294,7 @@ CASES = [
     case("rope tied", {"kind": "rope"}, {"tied": True}, masked=True, weighted=True),
     case("alibi with one kv head", {"kind": "alibi"}, {"kv_heads": 1}),
     case("p-rope of weight 2", {"kind": "p-rope", "fraction": 0.5, "constant_weight": 2}, {"layers": 1}),
+    case("yarn from a quarter of the length", {"kind": "yarn", "original_context": 175}, {"layers": 1}, masked=True),
     case("nope with qk_norm, one sequence", {"kind": "nope"}, {"layers": 1, "qk_norm": True, "kv_heads": 4}, batch=1, length=7),
 ]
 

@@ -50,6 +50,10 @@ std::vector<Case> cases() {
     all.push_back(base_case(name));
     change(all.back());
   };
+  add("Yarn", [](Case& c) {
+    c.position.kind = PositionKind::yarn;
+    c.position.original_context = 8;
+  });
   add("TwoKvHeads", [](Case& c) { c.model.kv_heads = 2; });
   add("OneKvHeadTiedWithQkNorm", [](Case& c) {
     c.model.kv_heads = 1;

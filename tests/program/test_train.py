@@ -192,6 +192,18 @@ class Ranks(ProgramTest):
             self.assertTrue(all(math.isfinite(line["loss"]) for line in self.metrics(kind)), kind)
 
 
+class ContinualTraining(ProgramTest):
+    def test_yarn_goes_on_at_twice_the_length_from_rope_weights(self):
+        self.train("run.name=short", "position.kind=rope", "train.steps=40")
+        self.train("run.name=long", "position={kind: yarn, original_context: 32}", "model.context=64", "train.steps=5",
+                   "run.init_from=runs/short", "optimizer.learning_rate=1e-4")
+        short, long = self.metrics("short"), self.metrics("long")
+        self.assertLess(long[0]["loss"], (short[0]["loss"] + short[-1]["loss"]) / 2, "it must start from what was learnt")
+        frequencies = read_safetensors(self.run_directory("long") / "weights.safetensors")["model.position.frequencies"][1]
+        self.assertEqual(frequencies[0], 1 / 2 + 1 / 2 * (32 / (2 * math.pi) - 1) / 31)  # 5.09 cycles within 32
+        self.assertIn("original_context: 32", (self.run_directory("long") / "config.yaml").read_text())
+
+
 class Stopping(ProgramTest):
     def stop_with(self, number, ranks=2):
         process = self.start_program("train", "job.yaml", "train.steps=1000000", ranks=ranks)

@@ -154,6 +154,7 @@ TEST(Config, ReadsPositionOptionsOfSeveralForms) {
   EXPECT_EQ(seven.position.cap_pairs, 7);
   EXPECT_EQ(load(smallest, {"position.kind=p-rope", "position.fraction=.5"}).position.fraction, 0.5);
   EXPECT_EQ(load(smallest, {"position.kind=clipped-rope", "position.clipped=3"}).position.clipped, 3);
+  EXPECT_EQ(load(smallest, {"position.kind=yarn", "position.original_context=8"}).position.original_context, 8);
   const Config yarn = load(smallest, {"position.kind=rope", "position.scaling=yarn"});
   EXPECT_EQ(yarn.position.scaling, PositionScaling::yarn);
   EXPECT_EQ(yarn.position.scaling_factor, 0);

@@ -136,6 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"evaluate.every=5", "needs data.validation"}, Case{"position.cap=9", "must be 1 to head_dim/2 = 8"},
                     Case{"position.floor_cycles=1000", "leaves no frequency"},
                     Case{"position.scaling=yarn", "has no meaning with position.kind: fope"},
+                    Case{"position={kind: yarn, original_context: 1000000}", "must be the training length of the RoPE weights"},
+                    Case{"position={kind: yarn, scaling: yarn}", "has no meaning with position.kind: yarn"},
                     Case{"position.fraction=.5", "has no meaning with position.kind: fope"},
                     Case{"schedule.decay=.5", "has no meaning with schedule.kind: cosine"}));
 
@@ -144,6 +146,7 @@ TEST(Refusal, NamesTheDefaultThatCannotWork) {
             "model.head_dim (default (width / heads)): width 66 does not divide by heads 4; set model.head_dim, or width 68");
   EXPECT_THAT(refusal(smallest, {"model.head_dim=10"}),
               HasSubstr("position.cap (default): quarter needs model.head_dim to be a multiple of 4, it is 10"));
+  EXPECT_THAT(refusal(smallest, {"position.kind=yarn"}), HasSubstr("position.original_context (default): 0, must be"));
 }
 
 TEST(Refusal, OfAPositionOptionThatHasNoMeaningNamesItsLine) {

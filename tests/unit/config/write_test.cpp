@@ -27,6 +27,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"position.kind=nope", "schedule.kind=constant"},
                     std::vector<std::string>{"position.kind=p-rope", "position.constant_weight=2"},
                     std::vector<std::string>{"position.kind=clipped-rope", "position.clipped=auto"},
+                    std::vector<std::string>{"position.kind=yarn", "position.original_context=8"},
                     std::vector<std::string>{
                         "data.train=[{path: \"a: b # c\\\"d\\\\e\\t\", weight: 1e-3}, '-x', 'null', '~', \"Süd\"]"},
                     std::vector<std::string>{"model.preset=1.2b", "run.seed=18446744073709551615", "evaluate.lengths=[]"}));

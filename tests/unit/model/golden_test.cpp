@@ -78,7 +78,8 @@ ModelConfig model_of(const json& given) {
 PositionConfig position_of(const json& given) {
   PositionConfig position;
   for (PositionKind kind :
-       {PositionKind::fope, PositionKind::rope, PositionKind::alibi, PositionKind::nope, PositionKind::p_rope}) {
+       {PositionKind::fope, PositionKind::rope, PositionKind::alibi, PositionKind::nope, PositionKind::p_rope,
+        PositionKind::yarn}) {
     if (given["kind"] == name_of(kind)) position.kind = kind;
   }
   position.cap = given.value("cap", "quarter") == "none" ? PositionCap::none : PositionCap::quarter;
@@ -87,6 +88,7 @@ PositionConfig position_of(const json& given) {
   position.learnable = given.value("learnable", false);
   position.fraction = given.value("fraction", 1.0);
   position.constant_weight = given.value("constant_weight", 1.0);
+  position.original_context = given.value("original_context", 0);
   return position;
 }
 

@@ -103,6 +103,7 @@ const Case cases[] = {
     {"nope_qk_norm", [](TinyModel& t) { t.position.kind = PositionKind::nope; t.model.qk_norm = true; }},
     {"p_rope", [](TinyModel& t) { t.position.kind = PositionKind::p_rope; t.position.constant_weight = 2; }},
     {"clipped_rope", [](TinyModel& t) { t.position.kind = PositionKind::clipped_rope; t.position.clipped = 2; }},
+    {"yarn", [](TinyModel& t) { t.position.kind = PositionKind::yarn; t.position.original_context = t.model.context / 4; }},
     {"one_token_chunks", [](TinyModel& t) { t.options.logits_chunk_rows = 1; }},
 };
 

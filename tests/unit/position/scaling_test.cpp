@@ -67,6 +67,40 @@ TEST(PositionScaling, OfConstantPairsFollowsTheTemperature) {
   EXPECT_FLOAT_EQ(plan.tail_sine, plan.tail_cosine);
 }
 
+// A model trained with YaRN has what RoPE gets from it at evaluation, whatever length it is evaluated at.
+TEST(PositionYarn, TrainsWithTheFrequenciesThatRopeGetsFromItAtEvaluation) {
+  PositionConfig config;
+  config.kind = PositionKind::yarn;
+  config.original_context = train_length;
+  const PositionPlan trained = plan_positions(config, head_dim, 8, 2048), evaluated = scaled(rope(PositionScaling::yarn), 2048);
+  EXPECT_EQ(trained.frequencies, evaluated.frequencies);
+  EXPECT_EQ(trained.table_scale, evaluated.table_scale);
+  EXPECT_EQ(trained.columns, head_dim / 2);
+  EXPECT_EQ(scale_positions(trained, config, head_dim, 2048, 8192).frequencies, trained.frequencies);
+  EXPECT_FALSE(trained.has_coefficients);
+}
+
+// From the paper's equations: at 512 of 64 components w_0 = 1 completes 81 cycles and stays; w_12 completes 2.58; w_20, 0.26.
+TEST(PositionYarn, FromHalfTheLengthHasThePublishedFrequencies) {
+  PositionConfig config;
+  config.kind = PositionKind::yarn;
+  config.original_context = 512;
+  const PositionPlan plan = plan_positions(config, head_dim, 8, 1024);
+  EXPECT_DOUBLE_EQ(plan.frequencies[0], 1);
+  EXPECT_NEAR(plan.frequencies[12], 0.0166156553, 1e-9);
+  EXPECT_NEAR(plan.frequencies[20], 0.00158113883, 1e-11);
+  EXPECT_NEAR(plan.table_scale, 1.06931472, 1e-8);
+}
+
+TEST(PositionYarn, NeedsAShorterLengthToComeFrom) {
+  PositionConfig config;
+  config.kind = PositionKind::yarn;
+  for (const std::int64_t original : {0, 1024, 2048}) {
+    config.original_context = original;
+    EXPECT_THROW(plan_positions(config, head_dim, 8, 1024), Error) << original;
+  }
+}
+
 TEST(PositionScaling, TakesAFixedFactor) {
   PositionConfig config = rope(PositionScaling::interpolate);
   config.scaling_factor = 8;
