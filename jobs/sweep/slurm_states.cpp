@@ -11,6 +11,8 @@
 namespace longwave {
 namespace {
 
+bool is_id(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; }
+
 // What the command prints; "" when it does not exist or fails. Array ids are digits, checked by the caller.
 std::string output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>/dev/null").c_str(), "r"), ::pclose);
@@ -61,13 +63,31 @@ void mark_requeued(const std::string& array, std::map<std::int64_t, SlurmState>&
 std::map<std::int64_t, SlurmState> slurm_states(const std::vector<std::string>& arrays) {
   std::map<std::int64_t, SlurmState> states;  // whoever tells of a task first is right: the latest array, then squeue
   for (auto array = arrays.rbegin(); array != arrays.rend(); ++array) {
-    if (array->empty() || array->find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!is_id(*array)) continue;
     std::map<std::int64_t, SlurmState> latest;
     take(output_of(fmt::format("squeue --array --noheader --states=all --jobs={} --format='%i|%T'", *array)), latest);
     mark_requeued(*array, latest);
     take(output_of(fmt::format("sacct --noheader --parsable2 --allocations --array --jobs={} --format=JobID,State", *array)),
          latest);
     states.insert(latest.begin(), latest.end());
+  }
+  return states;
+}
+
+
+std::map<std::string, std::string> completion_states(const std::vector<std::string>& jobs) {
+  std::map<std::string, std::string> states;
+  std::vector<std::string> known;
+  for (const std::string& job : jobs) {
+    if (is_id(job)) known.push_back(job);
+  }
+  if (known.empty()) return states;
+  std::istringstream lines(output_of(
+      fmt::format("sacct --completion --noheader --parsable2 --allusers --jobs={} --format=JobID,State", fmt::join(known, ","))));
+  for (std::string line; std::getline(lines, line);) {
+    // The latest of a job's lines is right: it has one for every attempt.
+    const std::size_t bar = line.find('|');
+    if (bar != std::string::npos) states[line.substr(0, bar)] = first_word(line.substr(bar + 1));
   }
   return states;
 }

@@ -20,6 +20,7 @@
 #include "jobs/report/run_summary.h"
 #include "jobs/report/text_table.h"
 #include "jobs/report/verdict.h"
+#include "jobs/run_directory/provenance.h"
 #include "jobs/run_directory/status.h"
 #include "jobs/sweep/slurm_states.h"
 #include "jobs/sweep/sweep_file.h"
@@ -56,6 +57,33 @@ ExitCode list_cells(const Sweep& sweep) {
   return ExitCode::done;
 }
 
+// The SLURM_JOB_ID of a cell's last attempt; "" when it has none.
+std::string last_job(const SweepCell& cell) {
+  if (!std::filesystem::exists(cell.run_directory + "/provenance.json")) return "";
+  std::string job;
+  read_fields(read_provenance(cell.run_directory), cell.run_directory + "/provenance.json", [&](const Json& json) {
+    if (const Json slurm = json.at("slurm"); slurm.is_object()) job = slurm.value("job_id", std::string());
+  });
+  return job;
+}
+
+// By task. What neither squeue nor sacct knows as a task of an array, the list of ended jobs may.
+std::map<std::int64_t, SlurmState> states_of_cells(const Sweep& sweep) {
+  std::map<std::int64_t, SlurmState> states = slurm_states(submitted_arrays(sweep));
+  std::map<std::int64_t, std::string> jobs;
+  std::vector<std::string> unknown;
+  for (std::size_t task = 0; task < sweep.cells.size(); ++task) {
+    const auto key = static_cast<std::int64_t>(task);
+    if (states.count(key) != 0 || is_done(sweep.cells[task])) continue;
+    if (jobs[key] = last_job(sweep.cells[task]); !jobs[key].empty()) unknown.push_back(jobs[key]);
+  }
+  const std::map<std::string, std::string> ended = completion_states(unknown);
+  for (const auto& [task, job] : jobs) {
+    if (const auto found = ended.find(job); found != ended.end()) states.emplace(task, SlurmState{job, found->second});
+  }
+  return states;
+}
+
 // The run's own word where Slurm has none: a sweep that ran without Slurm, or long ago.
 std::string state_of(const RunSummary* run, const SlurmState* slurm) {
   if (run != nullptr && run->state() == "done") return "DONE";
@@ -67,7 +95,7 @@ std::string state_of(const RunSummary* run, const SlurmState* slurm) {
 }
 
 ExitCode show_status(const Sweep& sweep) {
-  const std::map<std::int64_t, SlurmState> slurm = slurm_states(submitted_arrays(sweep));
+  const std::map<std::int64_t, SlurmState> slurm = states_of_cells(sweep);
   TextTable table({"task", "cell", "state", "job", "step", "steps", "loss", "checkpoint", "last error"});
   std::map<std::string, int> counts;
   for (std::size_t task = 0; task < sweep.cells.size(); ++task) {
