@@ -160,6 +160,15 @@ Error refuse_setting(const Config& config, const std::string& key, const std::st
   return place(config, key + ": " + reason);
 }
 
+std::int64_t most_fitting_ranks(const Config& config, std::int64_t most) {
+  const ParallelConfig& parallel = config.parallel;
+  for (std::int64_t data = most / parallel.tensor; data > 0; --data) {
+    const std::int64_t unit = data * std::max<std::int64_t>(config.train.micro_batch, 1);
+    if ((parallel.data == 0 || parallel.data == data) && config.train.batch % unit == 0) return data * parallel.tensor;
+  }
+  return 0;
+}
+
 void check_config(const Config& config) {
   check_run(config);
   check_model(config);

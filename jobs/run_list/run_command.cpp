@@ -1,4 +1,5 @@
-// `longwave run list|show|directory|guard`: what a run directory says of itself, and what slurm/train.sbatch asks about one.
+// `longwave run list|show|directory|ranks|guard`: what a run directory says of itself, and what
+// slurm/train.sbatch asks about one.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/timestamp.h"
 #include "jobs/commands.h"
+#include "jobs/config/check.h"
 #include "jobs/config/config.h"
 #include "jobs/report/format.h"
 #include "jobs/report/run_summary.h"
@@ -127,6 +129,22 @@ void add_directory(CLI::App& run, Command& command) {
   });
 }
 
+void add_ranks(CLI::App& run, Command& command) {
+  auto file = std::make_shared<std::string>();
+  auto overrides = std::make_shared<std::vector<std::string>>();
+  auto most = std::make_shared<std::int64_t>(1);
+  CLI::App* ranks = run.add_subcommand("ranks", "Print how many of so many ranks a job can be trained on; 0 when on none");
+  ranks->add_option("CONFIG", *file, "Job file (YAML)")->required();
+  ranks->add_option("OVERRIDE", *overrides, "key=value");
+  ranks->add_option("--most", *most, "Ranks there are")->required()->check(CLI::PositiveNumber);
+  ranks->callback([=, &command] {
+    command.run = [=] {
+      fmt::print("{}\n", most_fitting_ranks(load_config(*file, *overrides), *most));
+      return ExitCode::done;
+    };
+  });
+}
+
 void add_guard(CLI::App& run, Command& command) {
   auto directory = std::make_shared<std::string>();
   auto job = std::make_shared<std::string>();
@@ -146,6 +164,7 @@ void add_run_command(CLI::App& app, Command& command) {
   add_list(*run, command);
   add_show(*run, command);
   add_directory(*run, command);
+  add_ranks(*run, command);
   add_guard(*run, command);
 }
 

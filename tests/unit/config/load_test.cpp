@@ -1,4 +1,5 @@
 // What a job file means: numbers, defaults, presets, overrides, and where each value came from.
+#include "jobs/config/check.h"
 #include "tests/unit/config/job_file.h"
 
 namespace longwave {
@@ -196,6 +197,17 @@ TEST(FinishConfig, KeepsWhatWasGiven) {
   finish_config(config, 2, 257);
   EXPECT_EQ(config.train.micro_batch, 2);
   EXPECT_EQ(config.model.vocabulary, 300);
+}
+
+// For a job that lost a node: a batch of 8.
+TEST(MostFittingRanks, AreWholeReplicasAmongWhichTheBatchDivides) {
+  EXPECT_EQ(most_fitting_ranks(load(smallest), 8), 8);
+  EXPECT_EQ(most_fitting_ranks(load(smallest), 7), 4);
+  EXPECT_EQ(most_fitting_ranks(load(smallest, {"train.micro_batch=4"}), 7), 2);
+  EXPECT_EQ(most_fitting_ranks(load(smallest, {"parallel.tensor=2"}), 7), 4);
+  EXPECT_EQ(most_fitting_ranks(load(smallest, {"parallel.tensor=2"}), 1), 0);
+  EXPECT_EQ(most_fitting_ranks(load(smallest, {"parallel.data=4"}), 7), 4);
+  EXPECT_EQ(most_fitting_ranks(load(smallest, {"parallel.data=4"}), 3), 0);
 }
 
 }  // namespace
