@@ -17,7 +17,7 @@ choose_launcher() {
   case $wanted in
     srun)
       # Not killed on a bad exit: the survivors find out who is missing and say so. They have until --wait.
-      launch=(srun --mpi=pmix --kill-on-bad-exit=0 --wait=120)
+      launch=(srun --mpi=pmix --nodes="$nodes_used" --ntasks="$SLURM_NTASKS" --kill-on-bad-exit=0 --wait=120)
       # Since Slurm 22.05 srun no longer takes this from sbatch: every rank would get one core.
       if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK; fi
       ;;
@@ -35,13 +35,26 @@ choose_launcher() {
   say "launcher: ${launch[*]}"
 }
 
+# use_ranks COUNT: of all that the job has; on as few nodes as they fit.
+use_ranks() {
+  export SLURM_NTASKS=$1 SLURM_NPROCS=$1
+  local per_node=${SLURM_NTASKS_PER_NODE:-1}
+  nodes_used=$((($1 + per_node - 1) / per_node))
+  if [ "$nodes_used" -gt "$SLURM_JOB_NUM_NODES" ]; then nodes_used=$SLURM_JOB_NUM_NODES; fi
+}
+
 # How many ranks, and the threads of each. They are not pinned (OMP_PROC_BIND): where Slurm does not bind tasks, all ranks of a
 # node would pin to the same cores.
 set_environment() {
-  # A job that was shrunk while it waited (scontrol update NumNodes=...) still has the environment of its first submission.
+  if [ -n "${LONGWAVE_RANKS_PER_NODE:-}" ]; then
+    export SLURM_NTASKS_PER_NODE=$LONGWAVE_RANKS_PER_NODE
+    local cpus=$((${SLURM_CPUS_ON_NODE:-1} / LONGWAVE_RANKS_PER_NODE))
+    export SLURM_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-$((cpus > 0 ? cpus : 1))}
+  fi
+  # A job that now has fewer nodes still has the environment of its first submission.
   if [ -n "${SLURM_NTASKS_PER_NODE:-}" ]; then export SLURM_NTASKS=$((SLURM_JOB_NUM_NODES * SLURM_NTASKS_PER_NODE)); fi
   export SLURM_NTASKS=${SLURM_NTASKS:-$SLURM_JOB_NUM_NODES}
-  export SLURM_NPROCS=$SLURM_NTASKS
+  use_ranks "$SLURM_NTASKS"
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}
   export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
   export CUDA_DEVICE_ORDER=PCI_BUS_ID

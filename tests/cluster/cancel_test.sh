@@ -4,8 +4,9 @@
 . "$(dirname "$0")/case.sh"
 
 job_file job 100000
-submit --nodes=2 --ntasks=2 "$batch/train.sbatch" job.yaml
+submit --nodes=1 --exclusive --export=ALL,LONGWAVE_RANKS_PER_NODE=2 "$batch/train.sbatch" job.yaml
 must wait_until 60 has_reached "$run" 3
+must grep -q '"ranks": 2' "$run/provenance.json"
 must scancel "$job"
 must ends "$job" 60
 must in_state "$job" CANCELLED

@@ -65,9 +65,9 @@ YAML
 # long_job_file NAME [LINE...]: one that takes some seconds and saves on the way.
 long_job_file() {
   local file=$1
-  job_file "$1" 600
+  job_file "$1" 400
   sed -i 's/context: 64/context: 128/; s/batch: 12/batch: 24/' "$1.yaml"
-  printf '%s\n' 'checkpoint: {every_steps: 100}' 'watchdog: {step: 20}' >>"$1.yaml"
+  printf '%s\n' 'checkpoint: {every_steps: 50}' 'watchdog: {step: 10}' >>"$1.yaml"
 }
 
 # reference: what long_job_file's run gives on two ranks when nothing happens; for all tests once.
@@ -80,6 +80,34 @@ reference() {
   [ -s "$weights" ]
 }
 ends_as_the_reference() { cmp "$run/weights.safetensors" "$shared/reference/runs/reference/weights.safetensors"; }
+
+# fits_small_disk: makes LONGWAVE a program whose preflight is content with 20 MiB, as the tests' shared file system is small.
+fits_small_disk() {
+  LONGWAVE=$here/fits_small_disk
+  cat >"$LONGWAVE" <<PROGRAM
+#!/bin/sh
+if [ "\$1" = preflight ]; then exec "$shared/longwave" "\$@" --space=0.02; fi
+exec "$shared/longwave" "\$@"
+PROGRAM
+  chmod +x "$LONGWAVE"
+}
+
+# stuck_cell SBATCH_WORDS...: a sweep of one cell, not queued again, whose rank hangs, for Slurm to end. Its program has a name of
+# its own, so that freeze and thaw leave it alone.
+stuck_cell() {
+  ln -f "$shared/longwave" stuck
+  job_file stuck 1000000
+  printf '%s\n' 'name: grid' 'job: stuck.yaml' 'axes: {seed: {s1: [run.seed=1]}}' >sweep.yaml
+  LONGWAVE=$here/stuck must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1 --mem=200 --no-requeue --output=stuck.out "$@"
+  must wait_until 60 has_reached runs/grid/s1 1
+  pgrep --full "^$here/stuck train" | must xargs kill -STOP
+}
+# cell_is STATE: by squeue, and by what Slurm keeps of ended jobs when squeue has forgotten them.
+cell_is() {
+  "$LONGWAVE" sweep status sweep.yaml | grep -q "s1 *$1 " || return
+  mkdir -p forgetful && printf '#!/bin/sh\n' >forgetful/squeue && chmod +x forgetful/squeue
+  PATH=$here/forgetful:$PATH "$LONGWAVE" sweep status sweep.yaml | grep -q "s1 *$1 "
+}
 
 # The ranks of all nodes, seen from login. A rank that is frozen holds up all: what a test does then, it does in mid-training.
 ranks() { pgrep --full "^$LONGWAVE train"; }

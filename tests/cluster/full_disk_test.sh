@@ -8,7 +8,7 @@ must reference
 trap 'rm -f "$shared/filler"; cleanup' EXIT
 long_job_file job
 submit --nodes=2 --ntasks-per-node=1 --output=/dev/null "$batch/train.sbatch" job.yaml checkpoint.on_error=abort
-must wait_until 60 has_reached "$run" 110
+must wait_until 60 has_reached "$run" 60
 dd if=/dev/zero of="$shared/filler" bs=64k >/dev/null 2>&1
 must ends "$job" 90
 must exit_code_is "$job" 74

@@ -6,7 +6,7 @@
 must reference
 long_job_file job
 submit --nodes=2 --ntasks-per-node=1 "$batch/train.sbatch" job.yaml
-must wait_until 60 has_reached "$run" 110
+must wait_until 60 has_reached "$run" 60
 freeze
 victim=$(rank_on node2)
 must [ -n "$victim" ]

@@ -41,6 +41,9 @@ SlurmdLogFile=$cluster/log/%n.log
 # Slurm's cgroup plugins want the machine's control groups, which containers often lack.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+# What became of jobs that squeue has forgotten, for sacct --completion; a database for sacct itself would be a server more.
+JobCompType=jobcomp/filetxt
+JobCompLoc=$cluster/state/completions
 JobAcctGatherType=jobacct_gather/none
 TaskProlog=$cluster/etc/task_prolog
 MpiDefault=none

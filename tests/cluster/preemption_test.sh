@@ -5,7 +5,7 @@
 
 must reference
 long_job_file job
-sed -i 's/step: 20/step: 300/' job.yaml
+sed -i 's/step: 10/step: 300/' job.yaml
 submit --nodes=2 --ntasks-per-node=1 --exclusive "$batch/train.sbatch" job.yaml
 must wait_until 60 has_reached "$run" 10
 freeze

@@ -12,14 +12,7 @@ restore() {
 }
 trap restore EXIT
 library=$(ls /usr/lib/*/faketime/libfaketimeMT.so.1)
-export LONGWAVE=$here/preflight_program
-cat >"$LONGWAVE" <<PROGRAM
-#!/bin/sh
-# The shared file system of the tests is small: 20 MiB free are enough here.
-if [ "\$1" = preflight ]; then exec "$shared/longwave" "\$@" --space=0.02; fi
-exec "$shared/longwave" "\$@"
-PROGRAM
-chmod +x "$LONGWAVE"
+fits_small_disk
 
 preflight() {
   submit --nodes=3 --ntasks-per-node=1 --output="$1.out" "$batch/preflight.sbatch"
@@ -29,6 +22,8 @@ preflight() {
 preflight healthy
 must in_state "$job" COMPLETED
 must grep -q 'all 3 nodes are fit' healthy.out
+must grep -Eq '^node3 +1 .* with node[12] +fit' healthy.out
+must grep -Eq '^all-reduce of all ranks: [0-9.]+ GB/s' healthy.out
 must grep -q 'one step of training on 3 ranks is done' healthy.out
 
 # Of the wall clock only: libfaketime's other clocks crash in programs that start threads while they load.

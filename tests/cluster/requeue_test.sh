@@ -6,7 +6,7 @@
 must reference
 long_job_file job
 submit --nodes=2 --ntasks-per-node=1 "$batch/train.sbatch" job.yaml
-must wait_until 60 has_reached "$run" 110
+must wait_until 60 has_reached "$run" 60
 must scontrol requeue "$job"
 must wait_until 60 restarted "$job"
 must ends "$job" 120

@@ -5,5 +5,6 @@ set -euo pipefail
 . "$(dirname "$0")/place.sh"
 program=$(readlink -f "$1")
 "$cluster_tests/up.sh" 3
+on login rm -rf "$shared/reference"   # another program made it
 on login cp "$program" "$shared/longwave"
 on login cp -r "$source_tree/slurm" "$shared/"
