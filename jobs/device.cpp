@@ -35,8 +35,14 @@ std::string cuda_obstacle(const Config& config, const CudaDevices& devices, int 
   const CudaGpu& gpu = devices.gpus[device_of(local_rank, devices)];
   if (!gpu.obstacle.empty()) return gpu.obstacle;
   if (config.run.precision == Precision::fp32) return "run.precision is fp32, and the GPU kernels compute in bf16";
-  if (config.logging.profile) return "logging.profile measures the operations of the CPU";
   return {};
+}
+
+Profile* add_profile(std::unique_ptr<Backend>& backend) {
+  auto profiling = std::make_unique<ProfilingBackend>(std::move(backend));
+  Profile* const profile = &profiling->profile();
+  backend = std::move(profiling);
+  return profile;
 }
 
 ChosenDevice choose_cuda(Config& config, const CudaDevices& devices, int local_rank) {
@@ -47,6 +53,7 @@ ChosenDevice choose_cuda(Config& config, const CudaDevices& devices, int local_r
   chosen.compute = DType::bf16;
   chosen.bus_id = devices.gpus[device].bus_id;
   chosen.note = fmt::format("cuda, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
+  if (config.logging.profile) chosen.profile = add_profile(chosen.backend);
   config.run.device = DeviceChoice::cuda;
   config.run.precision = Precision::bf16;
   return chosen;
@@ -61,11 +68,7 @@ ChosenDevice choose_cpu(Config& config, int local_ranks, const std::string& why)
   }
   const bool use_bf16 = config.run.precision != Precision::fp32 && info.has_bf16;
   chosen.compute = use_bf16 ? DType::bf16 : DType::f32;
-  if (config.logging.profile) {
-    auto profiling = std::make_unique<ProfilingBackend>(std::move(chosen.backend));
-    chosen.profile = &profiling->profile();
-    chosen.backend = std::move(profiling);
-  }
+  if (config.logging.profile) chosen.profile = add_profile(chosen.backend);
   chosen.note = fmt::format("cpu{}, {}, {}, {}", why, info.name, info.instructions, name_of(chosen.compute));
   config.run.device = DeviceChoice::cpu;
   config.run.precision = use_bf16 ? Precision::bf16 : Precision::fp32;

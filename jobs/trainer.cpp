@@ -1,5 +1,6 @@
 #include "jobs/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/stop_request.h"
@@ -14,10 +15,11 @@ Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoi
     : job_(job), sampler_(std::move(sampler)), optimizer_(optimizer), checkpoints_(checkpoints), phase_(phase), progress_(progress),
       rate_(rate), guard_(job.config.train.spike) {
   const std::int64_t sequences = job.config.train.batch / job.mesh->shape().data;
-  const auto count = static_cast<std::size_t>(sequences * job.config.model.context);
-  tokens_.resize(count);
-  targets_.resize(count);
-  weights_.resize(count);
+  batch_tokens_ = sequences * job.config.model.context;
+  const auto count = static_cast<std::size_t>(batch_tokens_);
+  tokens_ = HostMemory(job.backend(), count * sizeof(std::int32_t));
+  targets_ = HostMemory(job.backend(), count * sizeof(std::int32_t));
+  weights_ = HostMemory(job.backend(), count * sizeof(float));
   memory_ = memory_by_kind(job.model->plan_training(job.config.train.micro_batch, job.config.model.context), optimizer.state_bytes());
 }
 
@@ -81,31 +83,34 @@ void Trainer::load_batch() {
   const std::int64_t first = step_ * config.train.batch + job_.mesh->data_rank() * sequences;
   for (std::int64_t i = 0; i < sequences; ++i) {
     const std::int64_t at = i * config.model.context;
-    sampler_.sample(first + i, {tokens_.data() + at, targets_.data() + at, weights_.data() + at});
+    sampler_.sample(first + i, {tokens_.as<std::int32_t>() + at, targets_.as<std::int32_t>() + at, weights_.as<float>() + at});
   }
 }
 
 StepResult Trainer::compute_gradients() {
   const Config& config = job_.config;
   const WaitWatch wait_watch(times_.exposed_communication);
-  const PassTimes before = job_.model->pass_times();
+  const Clock::time_point begin = Clock::now();
   optimizer_.begin_step();
   {
     const StopWatch watch(times_.backward);
     job_.model->zero_gradients();
   }
-  LossTotals totals;
   const std::int64_t micro_tokens = config.train.micro_batch * config.model.context;
-  const auto all = static_cast<std::int64_t>(tokens_.size());
-  for (std::int64_t at = 0; at < all; at += micro_tokens) {
-    const bool last = at + micro_tokens == all;
-    job_.model->forward_backward(tokens_.data() + at, targets_.data() + at, weights_.data() + at, totals,
-                                 last ? DataParallel::gradients_ready : nullptr, &optimizer_);
+  for (std::int64_t at = 0; at < batch_tokens_; at += micro_tokens) {
+    const bool last = at + micro_tokens == batch_tokens_;
+    job_.model->accumulate(tokens_.as<std::int32_t>() + at, targets_.as<std::int32_t>() + at, weights_.as<float>() + at,
+                           last ? DataParallel::gradients_ready : nullptr, &optimizer_);
   }
-  times_.forward += job_.model->pass_times().forward - before.forward;
-  times_.backward += job_.model->pass_times().backward - before.backward;
-  const StopWatch watch(times_.optimizer);
-  return optimizer_.finish_gradients(totals);
+  const Clock::time_point queued = Clock::now();
+  const StepResult result = optimizer_.finish_gradients(job_.model->totals());
+  const PassTimes passes = job_.model->pass_times();
+  times_.forward += passes.forward;
+  times_.backward += passes.backward;
+  // A device is still at the passes when they are queued; what of the wait is theirs is not the optimizer's.
+  const std::chrono::duration<double> all = Clock::now() - begin, waited = Clock::now() - queued;
+  times_.optimizer += std::clamp(all.count() - passes.forward - passes.backward, 0.0, waited.count());
+  return result;
 }
 
 bool Trainer::accept(const StepResult& result) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/host_memory.h"
 #include "jobs/checkpoint/run_checkpoints.h"
 #include "jobs/job.h"
 #include "jobs/phase.h"
@@ -56,8 +57,9 @@ class Trainer {
   StepGuard guard_;
   std::string stop_reason_;
 
-  std::vector<std::int32_t> tokens_, targets_;  // [sequences of this rank a step, context]
-  std::vector<float> weights_;
+  std::int64_t batch_tokens_;            // of this rank a step
+  HostMemory tokens_, targets_;          // int32 [batch_tokens]
+  HostMemory weights_;                   // fp32 [batch_tokens]
   StepTimes times_;
   Json memory_;  // bytes by kind
   std::int64_t logged_step_ = 0;

@@ -57,6 +57,7 @@ DataParallel::DataParallel(ParameterStore& store, Backend& backend, Mesh& mesh, 
   moments2_ = take(DType::f32, owned);
   state_bytes_ = masters_.bytes() * (masters_ ? 1 : 0) + moments1_.bytes() + moments2_.bytes();
   square_sum_ = take(DType::f64, 1);
+  sums_ = HostMemory(backend, 3 * sizeof(double));
   collect_partial_sums();
   collect_update_runs();
 }
@@ -176,15 +177,31 @@ void DataParallel::wait_oldest() {
   in_flight_.pop_front();
 }
 
+StepResult DataParallel::finish_gradients(Tensor totals) {
+  finish_reduction();
+  auto* const sums = sums_.as<double>() + 1;
+  backend_.start_copy_to_host(sums, totals);
+  backend_.synchronize();
+  return measure({sums[0], sums[1]});
+}
+
 StepResult DataParallel::finish_gradients(const LossTotals& local) {
+  finish_reduction();
+  backend_.synchronize();
+  return measure(local);
+}
+
+void DataParallel::finish_reduction() {
   gradients_ready(this, 0);
   while (!in_flight_.empty()) wait_oldest();
   sum_partial_gradients();
+  if (owns_squares()) start_sum_of_squares();
+}
 
+StepResult DataParallel::measure(const LossTotals& local) {
   // Every quantity is contributed once: squares by the owner of a slice, totals by the first shard of each model.
-  const bool owns = options_.shard_optimizer || mesh_.data_rank() == 0;
   const bool first_shard = mesh_.tensor_rank() == 0;
-  double sums[3] = {owns ? own_sum_of_squares() : 0, first_shard ? local.weighted_loss : 0, first_shard ? local.weight : 0};
+  double sums[3] = {owns_squares() ? *sums_.as<double>() : 0, first_shard ? local.weighted_loss : 0, first_shard ? local.weight : 0};
   mesh_.control().all_reduce(sums, 3, Element::f64, Reduction::sum);
   StepResult result;
   result.finite = std::isfinite(sums[0]) && std::isfinite(sums[1]) && std::isfinite(sums[2]);
@@ -216,15 +233,13 @@ void DataParallel::sum_partial_gradients() {
 }
 
 // In the order of the parameters; of values that several shards hold, the first shard's count.
-double DataParallel::own_sum_of_squares() {
+void DataParallel::start_sum_of_squares() {
   backend_.zero(square_sum_);
   for (const OwnedSegment& segment : segments_) {
     if (mesh_.tensor_rank() % store_[segment.parameter].replicas != 0) continue;
     backend_.sum_of_squares(store_.gradients().rows(segment.flat, segment.flat + segment.count), square_sum_);
   }
-  double sum = 0;
-  backend_.copy_to_host(&sum, square_sum_);
-  return sum;
+  backend_.start_copy_to_host(sums_.as<double>(), square_sum_);
 }
 
 // ---- update

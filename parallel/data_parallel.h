@@ -9,8 +9,8 @@
 //
 //   data_parallel.begin_step();
 //   transformer.zero_gradients();
-//   for each micro-batch: transformer.forward_backward(..., last ? DataParallel::gradients_ready : nullptr, &data_parallel);
-//   StepResult result = data_parallel.finish_gradients(totals);
+//   for each micro-batch: transformer.accumulate(..., last ? DataParallel::gradients_ready : nullptr, &data_parallel);
+//   StepResult result = data_parallel.finish_gradients(transformer.totals());
 //   if (result.finite) data_parallel.apply(adamw with gradient_scale = result.gradient_scale(clip));
 //   transformer.parameters_changed();
 #pragma once
@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/backend/backend.h"
+#include "core/backend/host_memory.h"
 #include "core/model/parameter_store.h"
 #include "core/model/transformer.h"
 #include "parallel/flat_partition.h"
@@ -68,7 +68,9 @@ class DataParallel {
   void begin_step();
   // Transformer::GradientsReady: gradients from flat offset `begin` on are complete.
   static void gradients_ready(void* data_parallel, std::int64_t begin);
-  // Reduces what is left and measures it. `local` are this rank's totals; shards of one model pass the same.
+  // Reduces what is left and measures it, with one wait for the device. The totals, in device memory as Transformer::totals or
+  // on the host, are this rank's; shards of one model pass the same.
+  StepResult finish_gradients(Tensor totals);
   StepResult finish_gradients(const LossTotals& local);
   // Updates masters and values; weight decay applies to the parameters marked for it. Gradients stay as they are.
   void apply(const AdamWStep& step);
@@ -106,7 +108,10 @@ class DataParallel {
   void start_reduction(const Bucket& bucket);
   void wait_oldest();
   void sum_partial_gradients();
-  double own_sum_of_squares();
+  void finish_reduction();
+  bool owns_squares() const { return options_.shard_optimizer || mesh_.data_rank() == 0; }
+  void start_sum_of_squares();
+  StepResult measure(const LossTotals& local);
   void start_value_gather(const Bucket& bucket);
 
   ParameterStore& store_;
@@ -120,6 +125,7 @@ class DataParallel {
   std::vector<std::vector<UpdateRun>> runs_;  // by bucket
   Tensor masters_, moments1_, moments2_;      // fp32 [owned]; in fp32 compute the values themselves are the masters
   Tensor square_sum_;                         // fp64 [1]
+  HostMemory sums_;                           // fp64 [3]: square_sum_, and the totals
   std::vector<void*> memory_;
   std::size_t state_bytes_ = 0;
 

@@ -96,6 +96,15 @@ class Backend {
   virtual void copy(Tensor from, Tensor to) = 0;          // same count; casts when the types differ
   virtual void zero(Tensor) = 0;
   virtual void synchronize() = 0;
+  // Host memory that the device copies from and to while the host goes on (pinned on CUDA); zeroed, aligned to 64 bytes or
+  // better. HostMemory owns it.
+  virtual void* allocate_host(std::size_t bytes) = 0;
+  virtual void release_host(void* pointer) = 0;
+  virtual void start_copy_to_host(void* to, Tensor from) = 0;  // `to` is of allocate_host, and written by the next synchronize
+
+  // ---- times of the work itself, which the host does not see where calls return before it is done
+  virtual void mark(std::size_t slot) = 0;  // notes in the slot when the work up to here is done
+  virtual double seconds_between(std::size_t from, std::size_t to) = 0;  // of two slots, after synchronize
 
   // ---- matrix products, fp32 accumulate
   // y[R, N] = x[R, K] weight[N, K]^T

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/backend/host_copy.h"
-#include "core/base/stop_watch.h"
+#include "core/backend/host_memory.h"
 #include "core/model/embedding.h"
 #include "core/model/pass.h"
 
@@ -68,6 +68,10 @@ struct Transformer::Implementation {
   void backward(const Pass& pass, const TableSet& tables, GradientsReady ready, void* context);
   void build(Tables& tables, std::int64_t length, bool evaluating);
   void refresh(Tables& tables, bool evaluating);
+  void start_totals() {
+    if (training.loss.totals) shard.backend().zero(training.loss.totals);
+    micro_batches = 0;
+  }
   // Evaluation's buffers for this shape, over the memory prepared.
   Pass evaluation_pass(std::int64_t batch, std::int64_t length);
   Pass forward_sequence(const std::int32_t* tokens, std::int64_t length);
@@ -85,8 +89,8 @@ struct Transformer::Implementation {
   DeviceMemory values, gradients, frozen, training_memory, evaluation_memory;
   Pass training;
   Tables training_tables, evaluation_tables;
-  PassTimes times;
-  std::vector<float> ones;  // weights of a micro-batch that has none
+  std::size_t micro_batches = 0;  // since zero_gradients: three marks each, before, between and after the passes
+  HostMemory ones;                // weights of a micro-batch that has none
 };
 
 Pass Transformer::Implementation::plan_pass(Arena& arena, std::int64_t batch, std::int64_t length, bool is_training) const {
@@ -225,7 +229,8 @@ void Transformer::prepare_training(std::int64_t batch, std::int64_t length) {
   impl_->training_memory = DeviceMemory(backend, counter.peak());
   Arena arena(impl_->training_memory.data(), impl_->training_memory.bytes());
   impl_->training = impl_->plan_pass(arena, batch, length, true);
-  impl_->ones.assign(static_cast<std::size_t>(batch * length), 1.0f);
+  impl_->ones = HostMemory(backend, static_cast<std::size_t>(batch * length) * sizeof(float));
+  std::fill_n(impl_->ones.as<float>(), batch * length, 1.0f);
   impl_->build(impl_->training_tables, length, false);
 }
 
@@ -254,33 +259,49 @@ MemoryPlan Transformer::plan_training(std::int64_t batch, std::int64_t length) c
   return plan;
 }
 
-void Transformer::forward_backward(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, LossTotals& totals,
-                                   GradientsReady ready, void* context) {
+void Transformer::accumulate(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, GradientsReady ready,
+                             void* context) {
   Backend& backend = impl_->shard.backend();
   const Pass& pass = impl_->training;
   LONGWAVE_CHECK(pass.rows.count > 0, "prepare_training comes first");
   impl_->refresh(impl_->training_tables, false);
   backend.copy_from_host(pass.tokens, tokens);
   backend.copy_from_host(pass.targets, targets);
-  backend.copy_from_host(pass.weights, weights != nullptr ? weights : impl_->ones.data());
-  backend.zero(pass.loss.totals);
-  {
-    const StopWatch watch(impl_->times.forward);
-    impl_->forward(pass, impl_->training_tables.set);
-  }
+  backend.copy_from_host(pass.weights, weights != nullptr ? weights : impl_->ones.as<float>());
+  const std::size_t mark = 3 * impl_->micro_batches++;
+  backend.mark(mark);
+  impl_->forward(pass, impl_->training_tables.set);
+  backend.mark(mark + 1);
+  impl_->backward(pass, impl_->training_tables.set, ready, context);
+  backend.mark(mark + 2);
+}
+
+Tensor Transformer::totals() const { return impl_->training.loss.totals; }
+
+void Transformer::forward_backward(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, LossTotals& totals,
+                                   GradientsReady ready, void* context) {
+  impl_->start_totals();
+  accumulate(tokens, targets, weights, ready, context);
   double sums[2];
-  {
-    const StopWatch watch(impl_->times.backward);
-    impl_->backward(pass, impl_->training_tables.set, ready, context);
-    backend.copy_to_host(sums, pass.loss.totals);
-  }
+  impl_->shard.backend().copy_to_host(sums, this->totals());
   totals.weighted_loss += sums[0];
   totals.weight += sums[1];
 }
 
-const PassTimes& Transformer::pass_times() const { return impl_->times; }
+PassTimes Transformer::pass_times() const {
+  Backend& backend = impl_->shard.backend();
+  PassTimes times;
+  for (std::size_t mark = 0; mark < 3 * impl_->micro_batches; mark += 3) {
+    times.forward += backend.seconds_between(mark, mark + 1);
+    times.backward += backend.seconds_between(mark + 1, mark + 2);
+  }
+  return times;
+}
 
-void Transformer::zero_gradients() { impl_->shard.backend().zero(impl_->store.gradients()); }
+void Transformer::zero_gradients() {
+  impl_->shard.backend().zero(impl_->store.gradients());
+  impl_->start_totals();
+}
 
 void Transformer::parameters_changed() {
   if (!impl_->positions.learnable()) return;

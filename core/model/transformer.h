@@ -25,8 +25,8 @@ struct LossTotals {
   double weight = 0;
 };
 
-// Seconds in the passes of forward_backward, summed over its calls, as the host sees them: work that a device queues is
-// counted where the host waits for it. The head, which computes loss and gradient together, belongs to the backward.
+// Seconds of the device in the passes since zero_gradients. The head, which computes loss and gradient together, belongs to the
+// backward.
 struct PassTimes {
   double forward = 0;
   double backward = 0;
@@ -64,13 +64,19 @@ class Transformer {
   MemoryPlan plan_training(std::int64_t batch, std::int64_t length) const;
 
   // One micro-batch: host pointers tokens, targets int32 [batch * length] (a negative target has no loss) and weights fp32
-  // of the same count (null: all 1). Gradients of the weighted *sum* of losses are added to the store's, totals to `totals`.
+  // of the same count (null: all 1). Gradients of the weighted *sum* of losses are added to the store's, its sums to totals().
+  // Returns before it is done: memory of the backend's allocate_host must stay as it is until the backend is synchronized.
   // When gradients of the parameters from flat offset `begin` on are complete, `ready(begin)` is called, descending, so
   // that their reduction can start while the backward goes on. Null: not called. Only for the last micro-batch of a step.
   using GradientsReady = void (*)(void* context, std::int64_t begin);
+  void accumulate(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, GradientsReady ready = nullptr,
+                  void* context = nullptr);
+  // Device memory fp64 [2]: the sums of LossTotals, of all micro-batches since zero_gradients.
+  Tensor totals() const;
+  // accumulate, and the wait for this micro-batch's own sums, which are added to `totals`.
   void forward_backward(const std::int32_t* tokens, const std::int32_t* targets, const float* weights, LossTotals& totals,
                         GradientsReady ready = nullptr, void* context = nullptr);
-  const PassTimes& pass_times() const;
+  PassTimes pass_times() const;  // after the backend was synchronized
   void zero_gradients();
   // After a step changed the trained values (learnable tables are rebuilt), or after values were loaded (all are).
   void parameters_changed();

@@ -80,7 +80,7 @@ Snapshot::Snapshot(const ParameterStore& store, Backend& backend, const DataPara
     if (!parameters[index].frozen || mesh.data_rank() != 0 || !first_replica(parameters[index])) continue;
     add_run(index, parameters[index], 0, {store.value(index)});
   }
-  memory_ = std::make_unique<std::byte[]>(bytes_);  // zeroed, so its pages are there before the first step that saves
+  memory_ = HostMemory(backend, bytes_);  // zeroed, so its pages are there before the first step that saves
 }
 
 void Snapshot::add_run(std::size_t tensor, const Parameter& parameter, std::int64_t begin, const std::vector<Tensor>& parts) {
@@ -102,7 +102,8 @@ void Snapshot::add_run(std::size_t tensor, const Parameter& parameter, std::int6
 }
 
 void Snapshot::capture() {
-  for (const Copy& copy : copies_) backend_.copy_to_host(memory_.get() + copy.offset, copy.from);
+  for (const Copy& copy : copies_) backend_.start_copy_to_host(memory_.as<std::byte>() + copy.offset, copy.from);
+  backend_.synchronize();
 }
 
 }  // namespace longwave

@@ -6,11 +6,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "core/backend/backend.h"
+#include "core/backend/host_memory.h"
 #include "core/model/parameter_store.h"
 #include "parallel/checkpoint/manifest.h"
 #include "parallel/data_parallel.h"
@@ -35,7 +34,7 @@ class Snapshot {
 
   const std::vector<StoredTensor>& tensors() const { return tensors_; }  // all logical tensors, without slices; on every rank
   const std::vector<SnapshotSlice>& slices() const { return slices_; }   // of this rank
-  const std::byte* data(const SnapshotSlice& slice) const { return memory_.get() + slice.offset; }
+  const std::byte* data(const SnapshotSlice& slice) const { return memory_.as<std::byte>() + slice.offset; }
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -51,7 +50,7 @@ class Snapshot {
   std::vector<SnapshotSlice> slices_;
   std::vector<Copy> copies_;
   std::size_t bytes_ = 0;
-  std::unique_ptr<std::byte[]> memory_;
+  HostMemory memory_;
 };
 
 }  // namespace longwave

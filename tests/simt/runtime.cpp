@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 #include <sched.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "tests/simt/access.h"
 #include "tests/simt/block.h"
+#include "tests/simt/counters.h"
 #include "tests/simt/queue.h"
 
 struct SimtStream {
@@ -25,7 +27,11 @@ struct SimtStream {
 };
 
 struct SimtEvent {
+  using Clock = std::chrono::steady_clock;
+
+  bool timed = false;
   std::shared_ptr<bool> done;  // of the latest record; null before the first
+  std::shared_ptr<Clock::time_point> time;
 };
 
 namespace longwave::simt {
@@ -160,6 +166,11 @@ void reset() {
   take_reports();
 }
 
+Counters& counters() {
+  static Counters instance;
+  return instance;
+}
+
 }  // namespace longwave::simt
 
 using namespace longwave::simt;
@@ -172,6 +183,7 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
   }
@@ -208,6 +220,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
 }
 
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  ++counters().allocations;
   *pointer = allocate_device(bytes);
   return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -219,6 +232,7 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  ++counters().allocations;
   *pointer = std::malloc(bytes > 0 ? bytes : 1);
   if (*pointer == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*pointer, 0xff, bytes);
@@ -238,6 +252,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const bool from_device = kind != cudaMemcpyHostToDevice, to_device = kind != cudaMemcpyDeviceToHost;
   if (from_device != is_device(from) || to_device != is_device(to)) return cudaErrorInvalidValue;
   if ((from_device && !good_device_range(from, bytes)) || (to_device && !good_device_range(to, bytes))) return cudaErrorInvalidValue;
+  if ((!from_device && !is_pinned(from, bytes)) || (!to_device && !is_pinned(to, bytes))) ++counters().pageable_copies;
   if (!from_device && !is_pinned(from, bytes)) {
     // The driver has copied pageable memory before it returns.
     auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
@@ -274,15 +289,19 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return result;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return drain(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++counters().waits;
+  return drain(stream);
+}
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event->done != nullptr) enqueue_step(stream, [done = event->done] { return *done; });
   return runtime().failed;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = new SimtEvent;
+  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 
@@ -293,8 +312,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->done = std::make_shared<bool>(false);
-  enqueue_step(stream, [done = event->done] {
+  event->time = std::make_shared<SimtEvent::Clock::time_point>();
+  enqueue_step(stream, [done = event->done, time = event->time] {
     *done = true;
+    *time = SimtEvent::Clock::now();
     return true;
   });
   return runtime().failed;
@@ -314,7 +335,15 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return runtime().failed != cudaSuccess ? runtime().failed : *event->done ? cudaSuccess : cudaErrorNotReady;
 }
 
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (!from->timed || !to->timed || from->done == nullptr || to->done == nullptr) return cudaErrorInvalidResourceHandle;
+  if (!*from->done || !*to->done) return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(*to->time - *from->time).count();
+  return runtime().failed;
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++counters().waits;
   if (event->done == nullptr) return cudaSuccess;
   return run_until(nullptr, [done = event->done] { return *done; });
 }

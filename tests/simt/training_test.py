@@ -60,9 +60,16 @@ def compare_steps(one, other, steps):
 
 
 def check_mesh(data, tensor):
-    on_gpu = train(OPTIONS.simt, "gpu", f"parallel.tensor={tensor}", "run.device=cuda", ranks=data * tensor)
+    profile = data * tensor == 1
+    on_gpu = train(OPTIONS.simt, "gpu", f"parallel.tensor={tensor}", "run.device=cuda", f"logging.profile={str(profile).lower()}",
+                   ranks=data * tensor)
     if "cuda, emulated GPU" not in on_gpu:
         sys.exit("not on the emulated GPU:\n" + on_gpu)
+    if profile and ("profile of training on rank 0" not in on_gpu or "attention_backward" not in on_gpu):
+        sys.exit("no profile of the GPU's operations:\n" + on_gpu)
+    for step, line in metrics("gpu").items():
+        if not (line["forward_seconds"] > 0 and line["backward_seconds"] > 0):
+            sys.exit(f"step {step} took {line['forward_seconds']} s forward and {line['backward_seconds']} s backward")
     train(OPTIONS.cpu, "cpu", "run.device=cpu")
     compare_steps("gpu", "cpu", range(1, 11))
     expect_close("perplexity at 4 x the training length", perplexity("gpu"), perplexity("cpu"))

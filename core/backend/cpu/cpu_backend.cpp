@@ -65,6 +65,13 @@ DeviceInfo CpuBackend::info() const {
 // ---- memory
 void* CpuBackend::allocate(std::size_t bytes) { return allocate_block(bytes); }
 void CpuBackend::release(void* pointer) { release_block(pointer); }
+void CpuBackend::mark(std::size_t slot) {
+  if (slot >= marks_.size()) marks_.resize(slot + 1);
+  marks_[slot] = std::chrono::steady_clock::now();
+}
+double CpuBackend::seconds_between(std::size_t from, std::size_t to) {
+  return std::chrono::duration<double>(marks_.at(to) - marks_.at(from)).count();
+}
 void CpuBackend::copy_from_host(Tensor to, const void* from) {
   if (to.bytes() > 0) std::memcpy(to.data, from, to.bytes());
 }

@@ -5,7 +5,9 @@
 // number of threads.
 #pragma once
 
+#include <chrono>
 #include <limits>
+#include <vector>
 
 #include "core/backend/backend.h"
 #include "core/backend/cpu/matrix_products.h"
@@ -25,6 +27,11 @@ class CpuBackend final : public Backend {
   void copy(Tensor from, Tensor to) override;
   void zero(Tensor tensor) override;
   void synchronize() override {}
+  void* allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  void release_host(void* pointer) override { release(pointer); }
+  void start_copy_to_host(void* to, Tensor from) override { copy_to_host(to, from); }
+  void mark(std::size_t slot) override;
+  double seconds_between(std::size_t from, std::size_t to) override;
 
   void linear_forward(Tensor x, Tensor weight, Tensor y) override;
   void linear_backward_input(Tensor dy, Tensor weight, Tensor dx) override;
@@ -72,6 +79,7 @@ class CpuBackend final : public Backend {
  private:
   MatrixProducts products_;
   Scratch scratch_;
+  std::vector<std::chrono::steady_clock::time_point> marks_;
 };
 
 }  // namespace longwave

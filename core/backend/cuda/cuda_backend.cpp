@@ -1,6 +1,7 @@
 #include "core/backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "core/backend/cuda/check.h"
@@ -161,10 +162,26 @@ void CudaBackend::copy_from_host(Tensor to, const void* from) {
   LONGWAVE_CUDA(cudaMemcpyAsync, to.data, from, to.bytes(), cudaMemcpyHostToDevice, stream());
 }
 void CudaBackend::copy_to_host(void* to, Tensor from) {
-  synchronize();  // the driver would wait inside the copy, unwatched
-  LONGWAVE_CUDA(cudaMemcpyAsync, to, from.data, from.bytes(), cudaMemcpyDeviceToHost, stream());
+  // The driver copies to pageable memory before it returns, and would wait there unwatched.
+  synchronize();
+  start_copy_to_host(to, from);
   synchronize();
 }
+void CudaBackend::start_copy_to_host(void* to, Tensor from) {
+  LONGWAVE_CUDA(cudaMemcpyAsync, to, from.data, from.bytes(), cudaMemcpyDeviceToHost, stream());
+}
+void* CudaBackend::allocate_host(std::size_t bytes) {
+  void* pointer = nullptr;
+  const cudaError_t result = cudaMallocHost(&pointer, bytes > 0 ? bytes : 1);
+  if (result == cudaErrorMemoryAllocation) {
+    throw config_error("no pinned host memory: {} bytes ({:.1f} GiB) were refused; ask for more memory a rank, or see ulimit -l",
+                       bytes, static_cast<double>(bytes) / (1 << 30));
+  }
+  check_cuda(result, "cudaMallocHost", __FILE__, __LINE__);
+  std::memset(pointer, 0, bytes);
+  return pointer;
+}
+void CudaBackend::release_host(void* pointer) { (void)cudaFreeHost(pointer); }
 void CudaBackend::copy(Tensor from, Tensor to) {
   LONGWAVE_CHECK(from.count() == to.count(), "copy of {} elements to {}", from.count(), to.count());
   if (from.dtype == to.dtype) {
@@ -196,6 +213,15 @@ void CudaBackend::wait_watched() {
     for (const auto& watcher : watchers_) watcher();
     std::this_thread::yield();
   }
+}
+void CudaBackend::mark(std::size_t slot) {
+  while (marks_.size() <= slot) marks_.emplace_back(cudaEventDefault);
+  LONGWAVE_CUDA(cudaEventRecord, marks_[slot].get(), stream());
+}
+double CudaBackend::seconds_between(std::size_t from, std::size_t to) {
+  float milliseconds = 0;
+  LONGWAVE_CUDA(cudaEventElapsedTime, &milliseconds, marks_.at(from).get(), marks_.at(to).get());
+  return static_cast<double>(milliseconds) / 1000;
 }
 
 // ---- matrix products

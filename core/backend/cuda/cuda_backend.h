@@ -1,5 +1,6 @@
 // Backend on an NVIDIA GPU: matrix products by cuBLASLt, the rest by the kernels of this folder. Activations are bf16;
-// attention has head_dim 64 or 128. All work goes to one stream; the host waits in copy_to_host and synchronize only.
+// attention has head_dim 64 or 128. All work goes to one stream; the host waits in copy_to_host and synchronize only, and in
+// copy_from_host where the memory is not of allocate_host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,6 +38,11 @@ class CudaBackend final : public Backend {
   void copy(Tensor from, Tensor to) override;
   void zero(Tensor tensor) override;
   void synchronize() override;
+  void* allocate_host(std::size_t bytes) override;
+  void release_host(void* pointer) override;
+  void start_copy_to_host(void* to, Tensor from) override;
+  void mark(std::size_t slot) override;
+  double seconds_between(std::size_t from, std::size_t to) override;
 
   void linear_forward(Tensor x, Tensor weight, Tensor y) override;
   void linear_backward_input(Tensor dy, Tensor weight, Tensor dx) override;
@@ -92,7 +98,8 @@ class CudaBackend final : public Backend {
   CudaMatrixProducts products_;
   CudaScratch scratch_;  // partial sums of one operation
   std::map<std::vector<float>, float*> slopes_;  // few: one a model
-  CudaEvent reached_;  // what the host waits for under its watchers
+  std::vector<CudaEvent> marks_;
+  CudaEvent reached_;  // what synchronize waits for
   std::vector<std::function<void()>> watchers_;
 };
 

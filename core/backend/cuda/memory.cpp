@@ -16,7 +16,7 @@ void* CudaScratch::bytes(std::size_t wanted) {
 }
 
 CudaStream::CudaStream() { LONGWAVE_CUDA(cudaStreamCreateWithFlags, &stream_, cudaStreamNonBlocking); }
-CudaEvent::CudaEvent() { LONGWAVE_CUDA(cudaEventCreateWithFlags, &event_, cudaEventDisableTiming); }
+CudaEvent::CudaEvent(unsigned flags) { LONGWAVE_CUDA(cudaEventCreateWithFlags, &event_, flags); }
 
 void* allocate_cuda(std::size_t bytes) {
   void* pointer = nullptr;

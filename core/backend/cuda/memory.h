@@ -39,7 +39,7 @@ class CudaStream {
 
 class CudaEvent {
  public:
-  CudaEvent();
+  explicit CudaEvent(unsigned flags = cudaEventDisableTiming);
   CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   CudaEvent& operator=(CudaEvent&&) = delete;
   ~CudaEvent() {

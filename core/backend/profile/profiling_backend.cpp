@@ -1,6 +1,5 @@
 #include "core/backend/profile/profiling_backend.h"
 
-#include <chrono>
 #include <initializer_list>
 
 namespace longwave {
@@ -36,11 +35,11 @@ Work product_work(const Tensor& outputs, const Tensor& inputs, double bytes) {
 }  // namespace
 
 template <class Call> void ProfilingBackend::timed(ProfileKey key, const Work& work, const Call& call) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  inner_->mark(0);
   call();
+  inner_->mark(1);
   inner_->synchronize();
-  profile_.add(key, std::chrono::duration<double>(Clock::now() - begin).count(), work);
+  profile_.add(key, inner_->seconds_between(0, 1), work);
 }
 
 // ---- memory
@@ -49,6 +48,9 @@ void ProfilingBackend::copy_from_host(Tensor to, const void* from) {
 }
 void ProfilingBackend::copy_to_host(void* to, Tensor from) {
   timed({"copy_to_host"}, memory_work({from, from}), [&] { inner_->copy_to_host(to, from); });
+}
+void ProfilingBackend::start_copy_to_host(void* to, Tensor from) {
+  timed({"copy_to_host"}, memory_work({from, from}), [&] { inner_->start_copy_to_host(to, from); });
 }
 void ProfilingBackend::copy(Tensor from, Tensor to) {
   timed({"copy"}, memory_work({from, to}), [&] { inner_->copy(from, to); });

@@ -14,6 +14,7 @@ class ProfilingBackend final : public Backend {
  public:
   explicit ProfilingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
+  Backend& inner() { return *inner_; }
   Profile& profile() { return profile_; }
 
   DeviceInfo info() const override { return inner_->info(); }
@@ -24,6 +25,14 @@ class ProfilingBackend final : public Backend {
   void copy(Tensor from, Tensor to) override;
   void zero(Tensor tensor) override;
   void synchronize() override { inner_->synchronize(); }
+  void* allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }
+  void release_host(void* pointer) override { inner_->release_host(pointer); }
+  void start_copy_to_host(void* to, Tensor from) override;
+  // The first slots are this class's own.
+  void mark(std::size_t slot) override { inner_->mark(slot + own_slots); }
+  double seconds_between(std::size_t from, std::size_t to) override {
+    return inner_->seconds_between(from + own_slots, to + own_slots);
+  }
 
   void linear_forward(Tensor x, Tensor weight, Tensor y) override;
   void linear_backward_input(Tensor dy, Tensor weight, Tensor dx) override;
@@ -71,6 +80,8 @@ class ProfilingBackend final : public Backend {
   void sum_of_squares(Tensor x, Tensor sum) override;
 
  private:
+  static constexpr std::size_t own_slots = 2;
+
   template <class Call> void timed(ProfileKey key, const Work& work, const Call& call);
 
   std::unique_ptr<Backend> inner_;
