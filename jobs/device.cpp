@@ -52,6 +52,7 @@ ChosenDevice choose_cuda(Config& config, const CudaDevices& devices, int local_r
   const DeviceInfo info = chosen.backend->info();
   chosen.compute = DType::bf16;
   chosen.bus_id = devices.gpus[device].bus_id;
+  chosen.memory = devices.gpus[device].memory;
   chosen.note = fmt::format("cuda, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
   if (config.logging.profile) chosen.profile = add_profile(chosen.backend);
   config.run.device = DeviceChoice::cuda;

@@ -16,6 +16,7 @@ struct ChosenDevice {
   DType compute = DType::f32;
   std::string note;            // what and why, in one line for the log
   std::string bus_id;          // of the GPU; empty on the CPU
+  double memory = 0;           // bytes of the GPU
   Profile* profile = nullptr;  // the backend's, with logging.profile
 };
 

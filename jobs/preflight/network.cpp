@@ -101,6 +101,10 @@ void measure_pairs(Communicator& leaders, NodeReport& report) {
   if (report.slowest_partner < 0) report.slowest_pair = 0;
 }
 
+double all_reduce_bandwidth(int ranks, std::int64_t floats, double elapsed_seconds) {
+  return 2.0 * (ranks - 1) / ranks * static_cast<double>(floats) * sizeof(float) / elapsed_seconds;
+}
+
 double measure_all_reduce(Communicator& all) {
   if (all.size() == 1) return 0;
   std::vector<float> values(reduce_floats, 1.0f);
@@ -108,9 +112,7 @@ double measure_all_reduce(Communicator& all) {
   all.barrier();
   const double start = seconds();
   all.all_reduce(values.data(), reduce_floats, Element::f32, Reduction::sum);
-  const double elapsed = all_reduce_value(all, seconds() - start, Reduction::max);
-  const double moved = 2.0 * (all.size() - 1) / all.size() * static_cast<double>(reduce_floats * sizeof(float));
-  return moved / elapsed;
+  return all_reduce_bandwidth(all.size(), reduce_floats, all_reduce_value(all, seconds() - start, Reduction::max));
 }
 
 }  // namespace longwave

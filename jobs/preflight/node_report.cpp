@@ -19,8 +19,9 @@ constexpr double temporary_space_wanted = 32 << 20;  // bytes; Open MPI's segmen
 }  // namespace
 
 Json to_json(const NodeReport& report) {
-  return {{"host", report.host}, {"software", report.software}, {"device", report.device}, {"ranks", report.ranks},
-          {"memory", report.memory}, {"matrix_rate", report.matrix_rate}, {"clock_seconds", report.clock_seconds},
+  return {{"host", report.host}, {"software", report.software}, {"device", report.device}, {"devices", report.devices},
+          {"device_memory", report.device_memory}, {"ranks", report.ranks}, {"memory", report.memory},
+          {"matrix_rate", report.matrix_rate}, {"clock_seconds", report.clock_seconds},
           {"temporary_space", report.temporary_space}, {"shared_space", report.shared_space}, {"write_rate", report.write_rate},
           {"slowest_pair", report.slowest_pair}, {"slowest_partner", report.slowest_partner}, {"problems", report.problems}};
 }
@@ -30,6 +31,8 @@ NodeReport node_report_from(const Json& json) {
   json.at("host").get_to(report.host);
   json.at("software").get_to(report.software);
   json.at("device").get_to(report.device);
+  json.at("devices").get_to(report.devices);
+  json.at("device_memory").get_to(report.device_memory);
   json.at("ranks").get_to(report.ranks);
   json.at("memory").get_to(report.memory);
   json.at("matrix_rate").get_to(report.matrix_rate);

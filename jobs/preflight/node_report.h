@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/base/json.h"
+#include "jobs/device.h"
 #include "parallel/communicator.h"
+#include "parallel/mpi/mpi_environment.h"
 
 namespace longwave {
 
@@ -14,6 +16,8 @@ struct NodeReport {
   std::string host;
   std::string software;            // program and libraries, to be the same everywhere
   std::string device;              // what a rank computes on
+  int devices = 0;                 // GPUs that the node's ranks compute on
+  double device_memory = 0;        // bytes of the smallest of them
   int ranks = 0;                   // on this node
   double memory = 0;               // bytes of the node
   double matrix_rate = 0;          // operations a second of the node's first rank
@@ -41,7 +45,15 @@ void compare_clocks(Communicator& leaders, NodeReport& report);
 void check_shared_folder(Communicator& leaders, const std::string& folder, double space_wanted, NodeReport& report);
 void measure_pairs(Communicator& leaders, NodeReport& report);
 
-// Collective over `all`: bytes a second of an all-reduce, counted as 2 (n-1)/n of the buffer.
+// Collective over `all`. Chooses this rank's device as training would and fills in what the report says of it; host and ranks
+// are in the report already. A node with fewer GPUs than ranks, or with none where others have some, is unfit.
+ChosenDevice inspect_devices(MpiEnvironment& mpi, Communicator& all, NodeReport& report);
+
+// Bytes a second of an all-reduce of `floats` by `ranks`, counted as 2 (n-1)/n of the buffer.
+double all_reduce_bandwidth(int ranks, std::int64_t floats, double elapsed_seconds);
+
+// Collective over `all`: that, through MPI from host memory, and through NCCL from the GPUs' (0 unless each rank has its own).
 double measure_all_reduce(Communicator& all);
+double measure_device_all_reduce(Communicator& all, Backend& backend, const NodeReport& report);
 
 }  // namespace longwave

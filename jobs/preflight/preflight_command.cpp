@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/backend/matrix_rate.h"
 #include "core/base/stop_request.h"
 #include "jobs/commands.h"
 #include "jobs/device.h"
@@ -24,14 +24,6 @@ namespace {
 
 constexpr double gibibyte = 1 << 30;
 
-// Every rank's device works at once, as in training; the node is as fast as its first.
-void inspect_device(MpiEnvironment& mpi, NodeReport& report) {
-  Config config;
-  const ChosenDevice device = choose_device(config, mpi.local_size());
-  report.device = device.note;
-  report.matrix_rate = measure_matrix_rate(*device.backend, device.compute);
-}
-
 void compare_software(std::vector<NodeReport>& reports) {
   for (NodeReport& report : reports) {
     if (report.software != reports.front().software) {
@@ -41,23 +33,42 @@ void compare_software(std::vector<NodeReport>& reports) {
   }
 }
 
-void print_table(const std::vector<NodeReport>& reports, double all_reduce_rate) {
-  TextTable table({"node", "ranks", "TFLOP/s", "memory", "clock s", "free /tmp", "free shared", "write GB/s", "slowest pair GB/s",
-                   "verdict"});
+// A line, or where nodes differ one for each.
+void print_devices(const std::vector<NodeReport>& reports) {
+  const auto as_first = [&](const NodeReport& node) { return node.device == reports.front().device; };
+  if (std::all_of(reports.begin(), reports.end(), as_first)) {
+    fmt::print("device: {}\n", reports.front().device);
+    return;
+  }
+  for (const NodeReport& node : reports) fmt::print("device of {}: {}\n", node.host, node.device);
+}
+
+// Through host memory, and through the GPUs' where there are any.
+struct AllReduceRates {
+  double host = 0;
+  double device = 0;
+};
+
+void print_table(const std::vector<NodeReport>& reports, const AllReduceRates& all_reduce) {
+  TextTable table({"node", "ranks", "GPUs", "GPU memory", "TFLOP/s", "memory", "clock s", "free /tmp", "free shared",
+                   "write GB/s", "slowest pair GB/s", "verdict"});
   for (const NodeReport& node : reports) {
     std::string pair = "-";
     if (node.slowest_partner >= 0) {
       const std::string& partner = reports[static_cast<std::size_t>(node.slowest_partner)].host;
       pair = fmt::format("{:.2f} with {}", node.slowest_pair / 1e9, partner);
     }
-    table.add_row({node.host, fmt::format("{}", node.ranks), fmt::format("{:.2f}", node.matrix_rate / 1e12),
+    table.add_row({node.host, fmt::format("{}", node.ranks), fmt::format("{}", node.devices),
+                   node.devices == 0 ? "-" : show_count(node.device_memory) + "B", fmt::format("{:.2f}", node.matrix_rate / 1e12),
                    show_count(node.memory) + "B", fmt::format("{:+.2f}", node.clock_seconds),
                    show_count(node.temporary_space) + "B", show_count(node.shared_space) + "B",
                    fmt::format("{:.2f}", node.write_rate / 1e9), pair, node.problems.empty() ? "fit" : "UNFIT"});
   }
   fmt::print("{}", table.str());
-  fmt::print("software: {}\ndevice: {}\n", reports.front().software, reports.front().device);
-  if (all_reduce_rate > 0) fmt::print("all-reduce of all ranks: {:.2f} GB/s\n", all_reduce_rate / 1e9);
+  fmt::print("software: {}\n", reports.front().software);
+  print_devices(reports);
+  if (all_reduce.host > 0) fmt::print("all-reduce of all ranks, MPI: {:.2f} GB/s\n", all_reduce.host / 1e9);
+  if (all_reduce.device > 0) fmt::print("all-reduce of all ranks, NCCL: {:.2f} GB/s\n", all_reduce.device / 1e9);
 }
 
 // The words to paste into the next sbatch.
@@ -77,10 +88,8 @@ void print_verdict(const std::vector<NodeReport>& reports, bool& fit) {
   std::fflush(stdout);
 }
 
-std::vector<NodeReport> inspect_nodes(MpiEnvironment& mpi, Communicator& leaders, const std::string& folder, double space,
+std::vector<NodeReport> inspect_nodes(Communicator& leaders, const std::string& folder, double space,
                                       NodeReport& own) {
-  own.host = mpi.host();
-  own.ranks = mpi.local_size();
   together(leaders, [&] {
     inspect_software(own);
     inspect_temporary_space(own);
@@ -99,15 +108,19 @@ ExitCode run_preflight(const std::string& folder, double space) {
   const auto control = MpiCommunicator::world();
   return run_ranks(mpi, *control, [&](JobTrace&) {
     NodeReport own;
-    together(*control, [&] { inspect_device(mpi, own); });
+    own.host = mpi.host();
+    own.ranks = mpi.local_size();
+    const ChosenDevice device = inspect_devices(mpi, *control, own);
     const auto leaders = control->split(mpi.local_rank() == 0 ? 0 : 1, control->rank());
     std::vector<NodeReport> reports;
-    if (mpi.local_rank() == 0) reports = inspect_nodes(mpi, *leaders, folder, space, own);
+    if (mpi.local_rank() == 0) reports = inspect_nodes(*leaders, folder, space, own);
     control->barrier();
-    const double all_reduce_rate = measure_all_reduce(*control);
+    AllReduceRates all_reduce;
+    all_reduce.host = measure_all_reduce(*control);
+    all_reduce.device = measure_device_all_reduce(*control, *device.backend, own);
     bool fit = true;
     if (control->rank() == 0) {
-      print_table(reports, all_reduce_rate);
+      print_table(reports, all_reduce);
       print_verdict(reports, fit);
     }
     const std::int64_t unfit = all_reduce_value(*control, static_cast<std::int64_t>(!fit), Reduction::max);

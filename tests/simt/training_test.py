@@ -2,7 +2,8 @@
 
   training_test.py CASE --simt PROGRAM --cpu PROGRAM --mpirun MPIRUN --text FILE
 
-Cases: a mesh as DATAxTENSOR; `checkpoints`; `refusals`; `driverless`, where the CPU's program is one that was linked with CUDA.
+Cases: a mesh as DATAxTENSOR; `checkpoints`; `refusals`; `preflight`; `driverless`, where the CPU's program is one that was linked
+with CUDA.
 """
 import argparse
 import json
@@ -122,6 +123,19 @@ def check_driverless():
             sys.exit(f"cuda {arguments}: exit code {result.returncode}\n{result.stderr}")
 
 
+def check_preflight():
+    """The table counts the GPUs and measures between them; a node with fewer than ranks is unfit."""
+    command = [OPTIONS.mpirun, "-n", "2", OPTIONS.simt, "preflight", str(FOLDER), "--space=0.01"]
+    for devices, code, words in (
+            ("2", 0, [r"^\S+ +2 +2 +68.7 GB ", r"^device: cuda, emulated GPU", r"^all-reduce of all ranks, NCCL: [0-9.]+ GB/s"]),
+            ("1", 69, [r"^\S+ +2 +1 +68.7 GB .*UNFIT", r": 2 ranks, but 1 GPUs; start one rank a GPU$"])):
+        environment = {**os.environ, "LONGWAVE_SIMT_DEVICES": devices}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        missing = [word for word in words if not re.search(word, result.stdout, re.MULTILINE)]
+        if result.returncode != code or missing:
+            sys.exit(f"{devices} GPUs: exit code {result.returncode}, without {missing}\n{result.stdout}\n{result.stderr}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("case")
@@ -138,5 +152,7 @@ if __name__ == "__main__":
             check_checkpoints()
         elif OPTIONS.case == "refusals":
             check_refusals()
+        elif OPTIONS.case == "preflight":
+            check_preflight()
         else:
             check_mesh(*map(int, OPTIONS.case.split("x")))

@@ -24,7 +24,8 @@ CudaDevices find_cuda_devices(std::int64_t head_dim) {
     LONGWAVE_CUDA(cudaDeviceGetPCIBusId, text, sizeof text, device);
     cudaDeviceProp properties;
     LONGWAVE_CUDA(cudaGetDeviceProperties, &properties, device);
-    devices.gpus.push_back({text, cuda::attention_obstacle(head_dim, {properties.major, properties.minor})});
+    devices.gpus.push_back({text, static_cast<double>(properties.totalGlobalMem),
+                            cuda::attention_obstacle(head_dim, {properties.major, properties.minor})});
   }
   return devices;
 }

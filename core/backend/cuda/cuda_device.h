@@ -11,6 +11,7 @@ namespace longwave {
 
 struct CudaGpu {
   std::string bus_id;    // PCI
+  double memory = 0;     // bytes
   std::string obstacle;  // why the model cannot run on it; empty when it can
 };
 
