@@ -105,7 +105,8 @@ TEST_P(Linear, SameInputsGiveTheSameBits) {
 }
 
 TEST_P(Linear, Bf16OnTilesDoesNotDependOnTheThreads) {
-  if (dtype() != DType::bf16 || active_isa() != Isa::amx_bf16) GTEST_SKIP() << "no AMX here";
+  const bool tiles = active_isa() == Isa::amx_bf16 && backend().info().has_bf16;
+  if (dtype() != DType::bf16 || !tiles) GTEST_SKIP() << "no products on tiles here";
   const DeviceTensor dy(dtype(), {300, 129}, "dy"), x(dtype(), {300, 65}, "x"), weight(dtype(), {129, 65}, "weight");
   const auto results = [&](int threads) {
     omp_set_num_threads(threads);

@@ -30,7 +30,8 @@ LeftTiles left_tiles(const AmxProduct& p, std::int64_t m) {
 }
 
 // Past the caches where `stream` says so and a row is a whole line.
-inline void store_rounded(const float* from, Bf16Bits* to, std::int64_t row, std::int64_t rows, std::int64_t columns, bool stream) {
+inline void store_rounded(const float* from, Bf16Bits* to, std::int64_t row, std::int64_t rows, std::int64_t columns,
+                          bool stream) {
   const __mmask32 mask = mask_of(columns);
   const bool lines = stream && columns == amx_block && reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && row % amx_block == 0;
   for (std::int64_t i = 0; i < rows; ++i) {
