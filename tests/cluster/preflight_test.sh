@@ -23,7 +23,7 @@ preflight healthy
 must in_state "$job" COMPLETED
 must grep -q 'all 3 nodes are fit' healthy.out
 must grep -Eq '^node3 +1 .* with node[12] +fit' healthy.out
-must grep -Eq '^all-reduce of all ranks: [0-9.]+ GB/s' healthy.out
+must grep -Eq '^all-reduce of all ranks, MPI: [0-9.]+ GB/s' healthy.out
 must grep -q 'one step of training on 3 ranks is done' healthy.out
 
 # Of the wall clock only: libfaketime's other clocks crash in programs that start threads while they load.
