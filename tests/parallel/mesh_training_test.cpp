@@ -76,7 +76,10 @@ std::vector<Case> cases() {
     c.masked_micro_batch = true;
   });
   add("PlainOptimizer", [](Case& c) { c.shard_optimizer = false; });
-  add("Bf16", [](Case& c) { c.compute = DType::bf16; });
+  add("Bf16", [](Case& c) {
+    c.compute = DType::bf16;
+    c.learning_rate = 3e-3f;  // at 1e-2 the norm of the gradient moves by 1.2 % with the rounding of activations
+  });
   return all;
 }
 
@@ -234,7 +237,7 @@ TEST_P(MeshTraining, FollowsOneRankAlone) {
       const StepResult& same = expected[static_cast<std::size_t>(step - 1)];
       EXPECT_EQ(result.weight, same.weight);
       ASSERT_NEAR(result.loss, same.loss, exact ? 1e-5 : 1e-2 * same.loss) << "step " << step;
-      ASSERT_NEAR(result.grad_norm, same.grad_norm, (exact ? 1e-4 : 5e-2) * same.grad_norm) << "step " << step;
+      ASSERT_NEAR(result.grad_norm, same.grad_norm, (exact ? 1e-4 : 1e-2) * same.grad_norm) << "step " << step;
     }
     // A difference of losses is a relative difference of perplexities.
     EXPECT_NEAR(trainer.validation_loss(), validation_loss, exact ? 1e-4 : 1e-2 * validation_loss);
