@@ -1,5 +1,7 @@
 #include "jobs/rank_watch.h"
 
+#include <optional>
+
 #include "jobs/run_directory/status.h"
 #include "parallel/agreement.h"
 
@@ -29,13 +31,15 @@ void record_loss(const std::string& run_directory, Phase& phase, LossRecord reco
 }  // namespace
 
 std::unique_ptr<StartWatch> watch_start(const std::string& config, const std::vector<std::string>& overrides) {
+  std::optional<Launch> launch = Launch::from_environment();
+  if (!launch) return nullptr;
   double limit = WatchdogConfig{}.start;
   try {
     limit = load_config(config, overrides).watchdog.start;
   } catch (const Error&) {
     // The default stays.
   }
-  return std::make_unique<StartWatch>(Launch::from_environment(), limit);
+  return std::make_unique<StartWatch>(std::move(*launch), limit);
 }
 
 std::unique_ptr<Watchdog> watch_ranks(const MpiEnvironment& mpi, Communicator& control, const std::string& run_directory,

@@ -14,8 +14,8 @@
 
 namespace longwave {
 
-// Before MPI_Init, with the limit watchdog.start. A configuration that cannot be read is told of later, by all ranks together:
-// until then the default holds.
+// Before MPI_Init, with the limit watchdog.start; null for a program that was started alone. A configuration that cannot be read
+// is told of later, by all ranks together: until then the default holds.
 std::unique_ptr<StartWatch> watch_start(const std::string& config, const std::vector<std::string>& overrides);
 
 enum class LossRecord { log_only, log_and_status };

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/base/host.h"
 #include "parallel/process_state.h"
 
@@ -26,11 +27,6 @@ std::optional<int> number_in(std::initializer_list<const char*> variables) {
     if (const char* value = std::getenv(variable)) return std::atoi(value);
   }
   return std::nullopt;
-}
-
-std::string temporary_folder() {
-  const char* folder = std::getenv("TMPDIR");
-  return folder != nullptr && *folder != '\0' ? folder : "/tmp";
 }
 
 std::string record_path(const std::string& folder, int rank) { return fmt::format("{}/rank-{:05}", folder, rank); }
@@ -54,16 +50,14 @@ std::optional<Launch> Launch::from_environment() {
   return Launch{name_space, *rank, *size};
 }
 
-StartWatch::StartWatch(const std::optional<Launch>& launch, double limit) : limit_(limit) {
-  if (!launch) return;
-  launch_ = *launch;
+StartWatch::StartWatch(Launch launch, double limit) : launch_(std::move(launch)), limit_(limit) {
   folder_ = fmt::format("{}/longwave-start-{}-{}", temporary_folder(), getuid(), launch_.id);
   record_path_ = record_path(folder_, launch_.rank);
   try {
     make_directories(folder_);
-    record_ = File::create(record_path_);
+    File record = File::create(record_path_);
     const std::int32_t pid = getpid();
-    record_.write_at(&pid, sizeof pid, 0);
+    record.write_at(&pid, sizeof pid, 0);
   } catch (const Error& error) {
     fmt::print(stderr, "longwave: rank {}: {}; ranks do not watch each other while the job starts\n", launch_.rank, error.what());
     return;

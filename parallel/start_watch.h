@@ -12,8 +12,6 @@
 #include <string>
 #include <thread>
 
-#include "core/base/file.h"
-
 namespace longwave {
 
 // What the launcher told this program, before MPI_Init.
@@ -28,9 +26,9 @@ struct Launch {
 
 class StartWatch {
  public:
-  // Construct before MPI_Init, destroy when the Watchdog watches. `limit` in seconds; no launch: nothing is watched. Where the
-  // folder cannot be written there is a line on stderr, and no watch.
-  StartWatch(const std::optional<Launch>& launch, double limit);
+  // Construct before MPI_Init, destroy when the Watchdog watches. `limit` in seconds. Where the folder cannot be written there is
+  // a line on stderr, and no watch.
+  StartWatch(Launch launch, double limit);
   ~StartWatch();
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
@@ -44,7 +42,6 @@ class StartWatch {
   double limit_;
   std::string folder_;
   std::string record_path_;
-  File record_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;

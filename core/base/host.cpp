@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "core/base/error.h"
 
 namespace longwave {
@@ -13,6 +15,11 @@ const std::string& host_name() {
     return std::string(text);
   }();
   return name;
+}
+
+std::string temporary_folder() {
+  const char* folder = std::getenv("TMPDIR");
+  return folder != nullptr && *folder != '\0' ? folder : "/tmp";
 }
 
 }  // namespace longwave

@@ -1,4 +1,4 @@
-// The name of this machine, as messages, logs and locks give it.
+// This machine: its name, as messages, logs and locks give it, and where it keeps what is not to last.
 #pragma once
 
 #include <string>
@@ -6,5 +6,8 @@
 namespace longwave {
 
 const std::string& host_name();
+
+// The folder that TMPDIR names, else /tmp.
+std::string temporary_folder();
 
 }  // namespace longwave

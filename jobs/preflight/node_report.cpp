@@ -2,11 +2,11 @@
 
 #include <sys/sysinfo.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/base/host.h"
 #include "jobs/report/format.h"
 #include "jobs/run_directory/build_info.h"
 #include "parallel/agreement.h"
@@ -65,8 +65,7 @@ void inspect_software(NodeReport& report) {
 }
 
 void inspect_temporary_space(NodeReport& report) {
-  const char* folder = std::getenv("TMPDIR");
-  if (folder == nullptr || *folder == '\0') folder = "/tmp";
+  const std::string folder = temporary_folder();
   try {
     report.temporary_space = static_cast<double>(free_bytes(folder));
   } catch (const Error& error) {
