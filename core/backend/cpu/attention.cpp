@@ -1,5 +1,7 @@
 #include "core/backend/cpu/attention.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -134,12 +136,30 @@ void attention_backward_cpu(Tensor q, Tensor k, Tensor v, Tensor out, Tensor dou
   const std::int64_t at_once = blocks_at_once(tiles, shape.head_dim);
   const std::int64_t ranges = (blocks + at_once - 1) / at_once;
 
+  // Turns the sums of one row, `at` those of its dk in the first part, into row r of dk and dv.
+  const auto write_row = [&](const float* at, std::int64_t r) {
+    const float* const dv_at = at + groups * sums.head;
+    const std::int64_t to = r * shape.head_dim;
+    if (q.dtype == DType::f32) {
+      kernels.sum_parts_f32(at, sums.parts, sums.part, options.scale, dk.as<float>() + to, shape.head_dim);
+      kernels.sum_parts_f32(dv_at, sums.parts, sums.part, 1, dv.as<float>() + to, shape.head_dim);
+    } else {
+      const auto bits = [](Tensor tensor) { return static_cast<Bf16Bits*>(tensor.data); };
+      kernels.sum_parts_bf16(at, sums.parts, sums.part, options.scale, bits(dk) + to, shape.head_dim);
+      kernels.sum_parts_bf16(dv_at, sums.parts, sums.part, 1, bits(dv) + to, shape.head_dim);
+    }
+  };
+  // A head with one part is written by the thread that summed it, from memory that thread keeps in its cache.
+  const bool whole = sums.parts == 1;
+  const bool by_thread = whole && omp_get_max_threads() <= groups;
+
   // A unit owns one part of one KV head's sums and adds every parts-th range of queries, in a fixed order.
 #pragma omp parallel for schedule(dynamic)
   for (std::int64_t unit = 0; unit < groups * sums.parts; ++unit) {
     const std::int64_t group = unit / sums.parts;
     const std::int64_t part = unit % sums.parts;
-    float* const dk_sum = base + part * sums.part + group * sums.head;
+    const std::int64_t place = by_thread ? omp_get_thread_num() : group;
+    float* const dk_sum = base + part * sums.part + place * sums.head;
     float* const dv_sum = dk_sum + groups * sums.head;
     std::memset(dk_sum, 0, static_cast<std::size_t>(sums.head) * sizeof(float));
     std::memset(dv_sum, 0, static_cast<std::size_t>(sums.head) * sizeof(float));
@@ -154,22 +174,14 @@ void attention_backward_cpu(Tensor q, Tensor k, Tensor v, Tensor out, Tensor dou
         block_kernel(operands, first, {dk_sum, dv_sum}, thread_scratch());
       }
     }
+    for (std::int64_t t = 0; whole && t < shape.length; ++t) write_row(dk_sum + t * sums.row, group * shape.length + t);
   }
 
+  if (whole) return;
   const std::int64_t rows = groups * shape.length;
 #pragma omp parallel for schedule(static)
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* const dk_row = base + r / shape.length * sums.head + r % shape.length * sums.row;
-    const float* const dv_row = dk_row + groups * sums.head;
-    const std::int64_t to = r * shape.head_dim;
-    if (q.dtype == DType::f32) {
-      kernels.sum_parts_f32(dk_row, sums.parts, sums.part, options.scale, dk.as<float>() + to, shape.head_dim);
-      kernels.sum_parts_f32(dv_row, sums.parts, sums.part, 1, dv.as<float>() + to, shape.head_dim);
-    } else {
-      const auto bits = [](Tensor tensor) { return static_cast<Bf16Bits*>(tensor.data); };
-      kernels.sum_parts_bf16(dk_row, sums.parts, sums.part, options.scale, bits(dk) + to, shape.head_dim);
-      kernels.sum_parts_bf16(dv_row, sums.parts, sums.part, 1, bits(dv) + to, shape.head_dim);
-    }
+    write_row(base + r / shape.length * sums.head + r % shape.length * sums.row, r);
   }
 }
 

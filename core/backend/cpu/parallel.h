@@ -20,6 +20,9 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, const Body& body) {
 // Elements that are worth a range of their own: large against the cost of a parallel region, small against a cache.
 inline constexpr std::int64_t elements_a_range = 16384;
 
+// A larger output is gone from a core's caches before it is read: written past them, its lines are not fetched first.
+inline constexpr std::size_t cached_output_bytes = 2 << 20;
+
 // body(row) over all rows of `width` elements.
 template <class Body>
 void parallel_rows(std::int64_t rows, std::int64_t width, const Body& body) {

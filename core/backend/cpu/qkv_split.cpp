@@ -1,8 +1,10 @@
 #include "core/backend/cpu/qkv_split.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
+#include "core/backend/cpu/parallel.h"
 #include "core/backend/cpu/qkv_split_kernels.h"
 #include "core/base/error.h"
 
@@ -71,6 +73,18 @@ QkvOperands operands_of(Tensor q, Tensor k, Tensor v, AttentionShape shape, cons
   return operands;
 }
 
+bool on_lines(const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data) % 64 == 0; }
+
+// Whether heads of `head_dim` are worth writing past the caches to these tensors, together the output.
+bool streams(std::initializer_list<Tensor> outputs, std::int64_t head_dim) {
+  std::size_t bytes = 0;
+  for (const Tensor& output : outputs) {
+    if (output.dtype != DType::bf16 || !on_lines(output)) return false;
+    bytes += output.bytes();
+  }
+  return head_dim % 64 == 0 && bytes > cached_output_bytes;
+}
+
 std::int64_t qkv_count(AttentionShape shape) {
   return shape.batch * shape.length * (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
 }
@@ -83,6 +97,7 @@ void qkv_split_forward_cpu(Tensor qkv, AttentionShape shape, const PositionTable
   QkvOperands operands = operands_of(q, k, v, shape, table, norm, qk_rstd, gains);
   LONGWAVE_CHECK(qkv.dtype == q.dtype && qkv.count() == qkv_count(shape));
   operands.qkv = qkv.data;
+  operands.stream = streams({q, k, v}, shape.head_dim);
   const auto kernel = q.dtype == DType::f32 ? qkv_split_kernels().forward_f32 : qkv_split_kernels().forward_bf16;
   constexpr std::int64_t span = 64;
   const std::int64_t spans = (shape.length + span - 1) / span;
@@ -100,6 +115,7 @@ void qkv_split_backward_cpu(Tensor dq, Tensor dk, Tensor dv, Tensor qkv, Attenti
   QkvOperands operands = operands_of(dq, dk, dv, shape, table, norm, qk_rstd, gains);
   LONGWAVE_CHECK(dqkv.dtype == dq.dtype && dqkv.count() == qkv_count(shape));
   operands.dqkv = dqkv.data;
+  operands.stream = streams({dqkv}, shape.head_dim);
   const bool norms = operands.query_gain != nullptr;
   if (dtable != nullptr) {
     LONGWAVE_CHECK(table.active() && dtable->cosine.shape == table.cosine.shape && dtable->sine.shape == table.sine.shape);

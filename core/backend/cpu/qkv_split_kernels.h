@@ -20,6 +20,9 @@ struct QkvOperands {
   void* k = nullptr;          // [B, G, T, D]
   void* v = nullptr;          // [B, G, T, D]
 
+  // The output is larger than the caches, its heads whole lines of 64 bytes: written past them, its lines are not fetched first.
+  bool stream = false;
+
   bool rotates = false;
   const float* cosine = nullptr;  // [table_heads, positions, columns]
   const float* sine = nullptr;

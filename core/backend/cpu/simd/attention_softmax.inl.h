@@ -3,41 +3,10 @@
 #pragma once
 
 #include "core/backend/cpu/simd/attention_tile.inl.h"
+#include "core/backend/cpu/simd/math.inl.h"
 
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
-
-// 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN; exactly 1 at 0, for a
-// factor of 1 is applied at every tile whose maximum is not new. 2^r by the polynomial 1 + r q(r) of degree 5 with the smallest
-// largest error over the range of r.
-#if defined(__AVX512F__)
-// x = n + r with n whole and 0 <= r < 1. The forms with a mask, because GCC 12 warns of the others' undefined operand.
-inline Vec exp2_negative(Vec x) {
-  constexpr int below = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  const Vec r = reinterpret_cast<Vec>(_mm512_maskz_reduce_ps(0xffff, reinterpret_cast<__m512>(x), below));
-  Vec p = r * 1.86713017e-3f + 9.01702978e-3f;
-  p = p * r + 5.57999127e-2f;
-  p = p * r + 0.240164444f;
-  p = p * r + 0.693151295f;
-  p = p * r + 1.0f;
-  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), reinterpret_cast<__m512>(x)));
-}
-#else
-// x = n + r with n whole and |r| <= 1/2.
-inline Vec exp2_negative(Vec x) {
-  const float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves the whole part in the low bits
-  const Vec clamped = x < -127.0f ? broadcast(-127.0f) : x;
-  const Vec shifted = clamped + round;
-  const Vec r = clamped - (shifted - round);
-  Vec p = r * 1.32647251e-3f + 9.671513e-3f;
-  p = p * r + 5.55073375e-2f;
-  p = p * r + 0.240222421f;
-  p = p * r + 0.693146978f;
-  p = p * r + 1.0f;
-  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) << 23) + (127 << 23);  // n = -127 gives +0
-  return p * reinterpret_cast<Vec>(exponent);
-}
-#endif
 
 inline Vec lane_numbers() {
   Vec numbers;
@@ -155,16 +124,17 @@ template <class T> float dot(const T* a, const T* b, int count) {
   return sum(sum_of);
 }
 
-template <class Words, bool diagonal>
-void tile_gradients(const float* products, const float* value_products, LogitScale scale, float key_distance,
+template <class Words, bool diagonal, bool alibi>
+void tile_gradients_of(const float* products, const float* value_products, LogitScale scale, float key_distance,
                     const QueryStatistics& statistics, TileGradients<typename Words::Word> to) {
   for (int first = 0; first < tile; first += lanes) {
     const Vec query = lane_numbers() + static_cast<float>(first);
-    const Vec lse = load(statistics.lse + first) + scale.slope * (query + key_distance);
+    const Vec lse = load(statistics.lse + first) + (alibi ? scale.slope * (query + key_distance) : Vec{});
     const Vec delta = load(statistics.delta + first);
     const auto probability = [&](int key) {
-      const Vec logit = load(products + key * tile + first) * scale.scale + scale.slope * static_cast<float>(key);
-      const Vec p = exp2_negative(logit - lse);
+      Vec logit = load(products + key * tile + first) * scale.scale - lse;
+      if constexpr (alibi) logit += scale.slope * static_cast<float>(key);
+      const Vec p = exp2_negative(logit);
       if constexpr (diagonal) return query >= static_cast<float>(key) ? p : Vec{};
       return p;
     };
@@ -173,7 +143,8 @@ void tile_gradients(const float* products, const float* value_products, LogitSca
       if constexpr (diagonal) return query >= static_cast<float>(key) ? ds : Vec{};
       return ds;
     };
-    for (int key = 0; key < tile; key += Words::pair) {
+    const int keys = diagonal ? first + lanes : tile;  // the others are masked for all these queries
+    for (int key = 0; key < keys; key += Words::pair) {
       if constexpr (Words::pair == 1) {
         const Vec p = probability(key);
         store(to.logit + key * tile + first, gradient(key, p));
@@ -190,7 +161,24 @@ void tile_gradients(const float* products, const float* value_products, LogitSca
         store_pairs(to.logit_by_key_pairs + key / 2 * tile + first, even_gradient, odd_gradient);
       }
     }
+    for (int key = keys; key < tile; ++key) {
+      if constexpr (Words::pair == 1) {
+        store(to.logit + key * tile + first, Vec{});
+        store(to.probability + key * tile + first, Vec{});
+      } else {
+        store(reinterpret_cast<Bf16Bits*>(to.probability) + key * tile + first, Vec{});
+        store(reinterpret_cast<Bf16Bits*>(to.logit) + key * tile + first, Vec{});
+        if (key % 2 == 0) store(reinterpret_cast<float*>(to.logit_by_key_pairs + key / 2 * tile + first), Vec{});
+      }
+    }
   }
+}
+
+template <class Words, bool diagonal, class Word = typename Words::Word>
+void tile_gradients(const float* products, const float* value_products, LogitScale scale, float key_distance,
+                    const QueryStatistics& statistics, TileGradients<Word> to) {
+  const auto gradients = scale.slope != 0 ? tile_gradients_of<Words, diagonal, true> : tile_gradients_of<Words, diagonal, false>;
+  gradients(products, value_products, scale, key_distance, statistics, to);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/backend/cpu/elementwise_kernels.h"
 #include "core/backend/cpu/simd/math.inl.h"
+#include "core/backend/cpu/simd/swiglu.inl.h"
 
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
@@ -29,12 +30,10 @@ template <class T> void swiglu(const void* gate_data, const void* up_data, void*
   const T* up = static_cast<const T*>(up_data);
   T* out = static_cast<T*>(out_data);
   each_vector(count, [&](std::int64_t i, auto n) {
-    const Vec g = load(gate + i, n);
-    store(out + i, g * sigmoid(g) * load(up + i, n), n);
+    store(out + i, swiglu_of(load(gate + i, n), load(up + i, n)), n);
   });
 }
 
-// silu(g) = g s with s = sigmoid(g); silu'(g) = s (1 + g (1 - s)).
 template <class T>
 void swiglu_backward(const void* dout_data, const void* gate_data, const void* up_data, void* dgate, void* dup,
                      std::int64_t count) {
@@ -42,10 +41,9 @@ void swiglu_backward(const void* dout_data, const void* gate_data, const void* u
   const T* gate = static_cast<const T*>(gate_data);
   const T* up = static_cast<const T*>(up_data);
   each_vector(count, [&](std::int64_t i, auto n) {
-    const Vec d = load(dout + i, n), g = load(gate + i, n), u = load(up + i, n);
-    const Vec s = sigmoid(g);
-    store(static_cast<T*>(dgate) + i, d * u * s * (1.0f + g * (1.0f - s)), n);
-    store(static_cast<T*>(dup) + i, d * g * s, n);
+    const SwiGluGradients gradients = swiglu_gradients(load(dout + i, n), load(gate + i, n), load(up + i, n));
+    store(static_cast<T*>(dgate) + i, gradients.gate, n);
+    store(static_cast<T*>(dup) + i, gradients.up, n);
   });
 }
 

@@ -30,7 +30,35 @@ template <class T> void read(const T* from, int half, Head& head) {
   }
 }
 
-template <class T> void write(const Head& head, int half, T* to) {
+// Past the caches: to whole lines alone, of bf16, where operands.stream says so.
+#if defined(__AVX512BF16__)
+inline void stream_line(Bf16Bits* to, __m512i line) { _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line); }
+inline void stream_half(const float* from, int half, Bf16Bits* to) {
+  for (int j = 0; j < half; j += 2 * lanes) {
+    const __m512 low = reinterpret_cast<__m512>(load(from + j)), high = reinterpret_cast<__m512>(load(from + j + lanes));
+    stream_line(to + j, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+inline bool write_past_caches(const Head& head, int half, Bf16Bits* to) {
+  stream_half(head.low, half, to);
+  stream_half(head.high, half, to + half);
+  return true;
+}
+inline bool copy_past_caches(const Bf16Bits* from, std::int64_t head_dim, Bf16Bits* to) {
+  for (std::int64_t d = 0; d < head_dim; d += 2 * lanes) stream_line(to + d, _mm512_loadu_si512(from + d));
+  return true;
+}
+inline void finish_streaming() { _mm_sfence(); }
+#else
+inline bool write_past_caches(const Head&, int, Bf16Bits*) { return false; }
+inline bool copy_past_caches(const Bf16Bits*, std::int64_t, Bf16Bits*) { return false; }
+inline void finish_streaming() {}
+#endif
+inline bool write_past_caches(const Head&, int, float*) { return false; }
+inline bool copy_past_caches(const float*, std::int64_t, float*) { return false; }
+
+template <class T> void write(const Head& head, int half, T* to, bool stream) {
+  if (stream && write_past_caches(head, half, to)) return;
   for (int j = 0; j < half; j += lanes) {
     store_part(to + j, load(head.low + j), half - j);
     store_part(to + half + j, load(head.high + j), half - j);
@@ -126,7 +154,8 @@ void scale_all(Head& x, float factor, int half) {
   }
 }
 
-template <class T> void copy_head(const T* from, std::int64_t head_dim, T* to) {
+template <class T> void copy_head(const T* from, std::int64_t head_dim, T* to, bool stream) {
+  if (stream && copy_past_caches(from, head_dim, to)) return;
   std::int64_t d = 0;
   for (; d + lanes <= head_dim; d += lanes) __builtin_memcpy(to + d, from + d, sizeof(T) * lanes);
   for (; d < head_dim; ++d) to[d] = from[d];
@@ -179,14 +208,15 @@ template <class T> void forward_group(const QkvOperands& operands, const Places&
       scale_by(x, rstd, gain, half, x);
     }
     if (operands.rotates) rotate(x, turn, half);
-    write(x, half, to);
+    write(x, half, to, operands.stream);
   };
   if (operands.rotates) read_turn(operands, g, at.position, turn);
   for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
     transform(h, gains.query, static_cast<T*>(operands.q) + at.query(h));
   }
   transform(operands.heads + g, gains.key, static_cast<T*>(operands.k) + at.key(g));
-  copy_head(row + (operands.heads + operands.kv_heads + g) * head_dim, head_dim, static_cast<T*>(operands.v) + at.key(g));
+  copy_head(row + (operands.heads + operands.kv_heads + g) * head_dim, head_dim, static_cast<T*>(operands.v) + at.key(g),
+            operands.stream);
 }
 
 template <class T>
@@ -213,7 +243,7 @@ void backward_group(const QkvOperands& operands, const Places& at, const Gains& 
     }
     if (operands.rotates) rotate_back(g_head, turn, half);
     if (norm) norm_back(x, rstd, gain, half, g_head, dgain);
-    write(g_head, half, drow + head * head_dim);
+    write(g_head, half, drow + head * head_dim, operands.stream);
   };
   if (operands.rotates) read_turn(operands, g, at.position, turn);
   if (learns) __builtin_memset(&dturn, 0, sizeof dturn);
@@ -221,7 +251,8 @@ void backward_group(const QkvOperands& operands, const Places& at, const Gains& 
     transform(h, gains.query, static_cast<const T*>(operands.q) + at.query(h), sums.query);
   }
   transform(operands.heads + g, gains.key, static_cast<const T*>(operands.k) + at.key(g), sums.key);
-  copy_head(static_cast<const T*>(operands.v) + at.key(g), head_dim, drow + (operands.heads + operands.kv_heads + g) * head_dim);
+  copy_head(static_cast<const T*>(operands.v) + at.key(g), head_dim, drow + (operands.heads + operands.kv_heads + g) * head_dim,
+            operands.stream);
   if (learns) {
     const std::int64_t table_head = operands.table_heads == 1 ? 0 : g;
     const std::int64_t to = (table_head * operands.positions + at.position) * operands.columns;
@@ -239,6 +270,7 @@ template <class T> void forward_span(const QkvOperands& operands, QkvSpan span) 
   for (std::int64_t t = span.begin; t < span.end; ++t) {
     for (std::int64_t g = 0; g < operands.kv_heads; ++g) forward_group<T>(operands, {operands, span.sequence, t}, gains, g);
   }
+  if (operands.stream) finish_streaming();
 }
 
 template <class T> void backward_span(const QkvOperands& operands, QkvSpan span, QkvGainSums sums) {
@@ -246,6 +278,7 @@ template <class T> void backward_span(const QkvOperands& operands, QkvSpan span,
   for (std::int64_t g = 0; g < operands.kv_heads; ++g) {
     for (std::int64_t t = span.begin; t < span.end; ++t) backward_group<T>(operands, {operands, span.sequence, t}, gains, g, sums);
   }
+  if (operands.stream) finish_streaming();
 }
 
 }  // namespace
