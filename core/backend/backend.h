@@ -148,6 +148,17 @@ class Backend {
   virtual void swiglu_forward(Tensor gate_up, Tensor out) = 0;
   // dgate_up from dout; may overwrite gate_up in place (dgate_up == gate_up)
   virtual void swiglu_backward(Tensor dout, Tensor gate_up, Tensor dgate_up) = 0;
+  // Each with the product before it, for devices that need not go through memory between the two: the same bits as
+  // linear_forward to gate_up, then swiglu_forward,
+  virtual void linear_swiglu_forward(Tensor x, Tensor weight, Tensor gate_up, Tensor out) {
+    linear_forward(x, weight, gate_up);
+    swiglu_forward(gate_up, out);
+  }
+  // and as linear_backward_input to dout, then swiglu_backward in place of gate_up; dout may be left as it was.
+  virtual void linear_swiglu_backward(Tensor dy, Tensor weight, Tensor dout, Tensor gate_up) {
+    linear_backward_input(dy, weight, dout);
+    swiglu_backward(dout, gate_up, gate_up);
+  }
 
   // ---- loss, vocabulary-parallel: logits [R, V'] are columns first .. first + V' of the vocabulary; columns at or past
   // `vocabulary` are padding and never count. Targets int32 [R]; a negative target has no loss.

@@ -19,8 +19,7 @@ void MlpLayer::plan(Arena& arena, const Rows& rows, MlpActivations& saved) const
 
 void MlpLayer::forward(const Rows& rows, const MlpActivations& saved, Tensor partial, Tensor branch) const {
   Backend& backend = shard_.backend();
-  backend.linear_forward(saved.input.rows(0, rows.count), store_.fused_value(gate_, 2), saved.gate_up);
-  backend.swiglu_forward(saved.gate_up, saved.hidden);
+  backend.linear_swiglu_forward(saved.input.rows(0, rows.count), store_.fused_value(gate_, 2), saved.gate_up, saved.hidden);
   backend.linear_forward(saved.hidden, store_.value(down_), partial.rows(0, rows.count));
   shard_.sum_rows(partial, rows, branch);
 }
@@ -29,8 +28,7 @@ void MlpLayer::backward(const Rows& rows, Tensor dbranch, const MlpActivations& 
   Backend& backend = shard_.backend();
   const Tensor dy = dbranch.rows(0, rows.count);
   backend.linear_backward_weight(dy, saved.hidden, store_.gradient(down_));
-  backend.linear_backward_input(dy, store_.value(down_), work.dhidden);
-  backend.swiglu_backward(work.dhidden, saved.gate_up, saved.gate_up);
+  backend.linear_swiglu_backward(dy, store_.value(down_), work.dhidden, saved.gate_up);
   backend.linear_backward_weight(saved.gate_up, saved.input.rows(0, rows.count), store_.fused_gradient(gate_, 2));
   backend.linear_backward_input(saved.gate_up, store_.fused_value(gate_, 2), work.partial.rows(0, rows.count));
   shard_.sum_rows(work.partial, rows, dinput);

@@ -12,6 +12,14 @@ inline constexpr std::int64_t amx_tile_rows = 16;   // of the output, and column
 inline constexpr std::int64_t amx_tile_depth = 32;  // of the summed axis
 inline constexpr std::int64_t amx_block = 32;       // rows and columns of the output that stay in registers
 
+// Memory of a matrix: `row` elements from row to row.
+struct AmxMatrix {
+  const Bf16Bits* data = nullptr;
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
 // out[rows, columns] (+)= left[rows, depth] right[depth, columns]
 struct AmxProduct {
   // Row-major with `left_row` elements from row to row, or packed by pack_left when left_row is 0.
@@ -27,6 +35,17 @@ struct AmxProduct {
   bool stream = false;  // bf16 output goes to memory past the caches
   bool accumulate = false;         // fp32 only
   Bf16Bits* row_scratch = nullptr;  // amx_block x depth, rounded up to whole tiles
+  float* sums = nullptr;            // scratch, amx_block x columns rounded up to whole blocks
+  AmxMatrix next;                   // what is packed after this, fetched meanwhile; fp32 output only
+};
+
+// A product of an MLP with SwiGLU on what has just been computed. `columns` is a multiple of amx_block and counts those of
+// hidden = silu(gate) up; the memory of gate and up has `row` elements from row to row.
+struct AmxSwiGluProduct {
+  AmxProduct product;
+  Bf16Bits* gate = nullptr;
+  Bf16Bits* up = nullptr;
+  std::int64_t row = 0;
 };
 
 struct AmxKernels {
@@ -45,6 +64,15 @@ struct AmxKernels {
   void (*round)(const float* from, Bf16Bits* to, std::int64_t count);
 };
 
+struct AmxSwiGluKernels {
+  // gate and up = left right, out = their hidden, all three rounded to bf16; right is packed in blocks of amx_block columns, one
+  // of gate and one of up by turns.
+  void (*forward)(const AmxSwiGluProduct& product);
+  // dhidden = left right, rounded to bf16 and not kept: gate and up become their gradients in place. `out` is not used.
+  void (*backward)(const AmxSwiGluProduct& product);
+};
+
 namespace simd::amx_bf16 { extern const AmxKernels amx_kernels; }
+namespace simd::amx_bf16 { extern const AmxSwiGluKernels amx_swiglu_kernels; }
 
 }  // namespace longwave

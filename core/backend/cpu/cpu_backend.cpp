@@ -131,6 +131,14 @@ std::int64_t CpuBackend::attention_backward_workspace(AttentionShape shape) cons
 // ---- MLP
 void CpuBackend::swiglu_forward(Tensor gate_up, Tensor out) { swiglu_forward_cpu(gate_up, out); }
 void CpuBackend::swiglu_backward(Tensor dout, Tensor gate_up, Tensor dgate_up) { swiglu_backward_cpu(dout, gate_up, dgate_up); }
+void CpuBackend::linear_swiglu_forward(Tensor x, Tensor weight, Tensor gate_up, Tensor out) {
+  if (AmxSwiGlu::takes(x, out.shape[0], out.shape[1])) return amx_swiglu_.forward(x, weight, gate_up, out);
+  Backend::linear_swiglu_forward(x, weight, gate_up, out);
+}
+void CpuBackend::linear_swiglu_backward(Tensor dy, Tensor weight, Tensor dout, Tensor gate_up) {
+  if (AmxSwiGlu::takes(dy, dout.shape[0], dout.shape[1])) return amx_swiglu_.backward(dy, weight, gate_up);
+  Backend::linear_swiglu_backward(dy, weight, dout, gate_up);
+}
 
 // ---- loss
 void CpuBackend::logit_statistics(Tensor logits, Tensor targets, std::int64_t first, std::int64_t vocabulary, Tensor maximum,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/backend/backend.h"
+#include "core/backend/cpu/amx_swiglu.h"
 #include "core/backend/cpu/matrix_products.h"
 #include "core/backend/cpu/scratch.h"
 
@@ -58,6 +59,8 @@ class CpuBackend final : public Backend {
 
   void swiglu_forward(Tensor gate_up, Tensor out) override;
   void swiglu_backward(Tensor dout, Tensor gate_up, Tensor dgate_up) override;
+  void linear_swiglu_forward(Tensor x, Tensor weight, Tensor gate_up, Tensor out) override;
+  void linear_swiglu_backward(Tensor dy, Tensor weight, Tensor dout, Tensor gate_up) override;
 
   void logit_statistics(Tensor logits, Tensor targets, std::int64_t first, std::int64_t vocabulary, Tensor maximum,
                         Tensor sum_exp, Tensor target_logit, Tensor argmax) override;
@@ -78,6 +81,7 @@ class CpuBackend final : public Backend {
 
  private:
   MatrixProducts products_;
+  AmxSwiGlu amx_swiglu_;
   Scratch scratch_;
   std::vector<std::chrono::steady_clock::time_point> marks_;
 };

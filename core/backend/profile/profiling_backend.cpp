@@ -133,6 +133,14 @@ void ProfilingBackend::swiglu_forward(Tensor gate_up, Tensor out) {
 void ProfilingBackend::swiglu_backward(Tensor dout, Tensor gate_up, Tensor dgate_up) {
   timed({"swiglu_backward"}, memory_work({dout, gate_up, dgate_up}), [&] { inner_->swiglu_backward(dout, gate_up, dgate_up); });
 }
+void ProfilingBackend::linear_swiglu_forward(Tensor x, Tensor weight, Tensor gate_up, Tensor out) {
+  timed(product_key("linear_swiglu_forward", gate_up, x), product_work(gate_up, x, bytes_of({x, weight, gate_up, out})),
+        [&] { inner_->linear_swiglu_forward(x, weight, gate_up, out); });
+}
+void ProfilingBackend::linear_swiglu_backward(Tensor dy, Tensor weight, Tensor dout, Tensor gate_up) {
+  timed(product_key("linear_swiglu_backward", dy, dout), product_work(dy, dout, bytes_of({dy, weight, gate_up, gate_up})),
+        [&] { inner_->linear_swiglu_backward(dy, weight, dout, gate_up); });
+}
 
 // ---- loss
 void ProfilingBackend::logit_statistics(Tensor logits, Tensor targets, std::int64_t first, std::int64_t vocabulary, Tensor maximum,

@@ -61,6 +61,8 @@ class ProfilingBackend final : public Backend {
 
   void swiglu_forward(Tensor gate_up, Tensor out) override;
   void swiglu_backward(Tensor dout, Tensor gate_up, Tensor dgate_up) override;
+  void linear_swiglu_forward(Tensor x, Tensor weight, Tensor gate_up, Tensor out) override;
+  void linear_swiglu_backward(Tensor dy, Tensor weight, Tensor dout, Tensor gate_up) override;
 
   void logit_statistics(Tensor logits, Tensor targets, std::int64_t first, std::int64_t vocabulary, Tensor maximum,
                         Tensor sum_exp, Tensor target_logit, Tensor argmax) override;

@@ -61,7 +61,23 @@ inline RightTiles words_in_place(const std::uint32_t* data, std::int64_t row) {
   return {reinterpret_cast<const Bf16Bits*>(data), 2 * row, amx_tile_depth, 2 * amx_tile_rows * row};
 }
 
+// How a right operand is read: it passes when it is longer than the first cache and each block reads all of it, so that it does
+// not drive the rows on the left out of there.
+enum class RightReads { stay, pass };
+
+template <RightReads how>
+inline __attribute__((always_inline)) void load_right(const Bf16Bits* first, const Bf16Bits* second, std::size_t row) {
+  if constexpr (how == RightReads::pass) {
+    _tile_stream_loadd(6, first, row);
+    _tile_stream_loadd(7, second, row);
+  } else {
+    _tile_loadd(6, first, row);
+    _tile_loadd(7, second, row);
+  }
+}
+
 // Tiles 0 to 3 += the product over [begin, end) of the summed axis, in tiles.
+template <RightReads how = RightReads::stay>
 inline __attribute__((always_inline)) void add_products(LeftTiles left, RightTiles right, std::int64_t begin, std::int64_t end) {
   const std::size_t left_row = static_cast<std::size_t>(left.row) * sizeof(Bf16Bits);
   const std::size_t right_row = static_cast<std::size_t>(right.row) * sizeof(Bf16Bits);
@@ -69,9 +85,8 @@ inline __attribute__((always_inline)) void add_products(LeftTiles left, RightTil
     const Bf16Bits* a = left.data + k * left.step;
     const Bf16Bits* b = right.data + k * right.step;
     _tile_loadd(4, a, left_row);
-    _tile_loadd(6, b, right_row);
+    load_right<how>(b, b + right.block, right_row);
     _tile_loadd(5, a + left.block, left_row);
-    _tile_loadd(7, b + right.block, right_row);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(1, 4, 7);
