@@ -68,18 +68,51 @@ printf "rank %s on %s: cpus %s, OMP_NUM_THREADS=%s, CUDA_VISIBLE_DEVICES=%s\n" \
   "$rank" "$(uname -n)" "$cpus" "$OMP_NUM_THREADS" "${CUDA_VISIBLE_DEVICES:-none}"
 exec "$@"'
 
-# run_ranks WORDS...: the program on every rank; returns the launcher's exit code. Signals of the batch shell go on to the
-# launcher (train.sbatch: pass_on), which passes USR1 to every rank: mpirun's ranks are no job step and get none from Slurm.
-run_ranks() {
-  local signalled code
-  "${launch[@]}" bash -c "$as_rank" rank "$longwave" "$@" &
-  launcher=$!
+# pass_errors: standard input to standard error, as it comes. Fails when srun said in it that a rank was killed for its memory:
+# srun's exit code does not tell that from much else.
+pass_errors() {
+  local line code=0
+  trap '' TERM USR1   # it hears to the end
+  while IFS= read -r line || [ -n "$line" ]; do
+    printf '%s\n' "$line" >&2
+    case $line in "srun: error: "*": Out Of Memory") code=1 ;; esac
+  done
+  return "$code"
+}
+
+# ended PID: waits for it and returns its exit code. A signal ends a wait early: train.sbatch's pass_on sets `signalled`.
+ended() {
+  local code signalled
   while true; do
     signalled=
-    wait "$launcher"
+    wait "$1"
     code=$?
-    [ -n "$signalled" ] || return "$code"   # else it was the signal that ended the wait
+    [ -n "$signalled" ] || return "$code"
   done
+}
+
+# run_ranks WORDS...: the program on every rank; returns the launcher's exit code, and sets `out_of_memory` where Slurm killed a
+# rank for that. Signals of the batch shell go on to the launcher (train.sbatch: pass_on), which passes USR1 to every rank:
+# mpirun's ranks are no job step and get none from Slurm.
+run_ranks() {
+  local code folder reader=
+  out_of_memory=
+  if [ "${launch[0]}" = srun ] && folder=$(mktemp -d) && mkfifo "$folder/errors"; then
+    pass_errors <"$folder/errors" &
+    reader=$!
+    exec 3>"$folder/errors"
+    rm -r "$folder"
+  else
+    exec 3>&2
+  fi
+  "${launch[@]}" bash -c "$as_rank" rank "$longwave" "$@" 2>&3 3>&- &
+  launcher=$!
+  exec 3>&-
+  ended "$launcher"
+  code=$?
+  # shellcheck disable=SC2034  # train.sbatch asks for it
+  if [ -n "$reader" ]; then ended "$reader" || out_of_memory=yes; fi
+  return "$code"
 }
 
 # on_every_node FOLDER: what must hold before MPI can start there at all; prints the hosts where it does not.

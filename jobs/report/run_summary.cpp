@@ -265,11 +265,13 @@ RunSummary read_run_summary(const std::string& directory) {
   if (!fs::exists(path, failure)) throw data_error("{}: no such run directory", directory);
   if (!fs::is_directory(path, failure))
     throw data_error("{}: not a directory; name a run directory, such as runs/NAME", directory);
-  if (!fs::exists(path / "config.yaml", failure)) {
+  const bool configured = fs::exists(path / "config.yaml", failure);
+  if (!configured && !fs::exists(path / "status.json", failure)) {
     throw data_error("{}: not a run directory (it has no config.yaml); name one that `longwave train` made", directory);
   }
   run.name = fs::absolute(path).lexically_normal().filename().string();
-  read_config(run);
+  if (configured) read_config(run);
+  else run.missing.push_back("no configuration (config.yaml), which is written when the first step begins");
   run.train_length = run.sizes.context;
   take_status(run);
   run.provenance = read_object(run, "provenance.json", "provenance");

@@ -105,7 +105,7 @@ struct RunSummary {
   double passkey_accuracy(std::int64_t length) const;
 };
 
-// Throws data_error when `directory` does not exist or is no run directory.
+// Throws data_error when `directory` does not exist or is no run directory: it has neither config.yaml nor status.json.
 RunSummary read_run_summary(const std::string& directory);
 
 // Several runs, labelled so that they can be told apart.

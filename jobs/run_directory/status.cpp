@@ -57,11 +57,16 @@ Json to_json(const Status& status) {
 }
 
 // The caller holds the lock.
-bool replace(const std::string& run_directory, const std::optional<Status>& before, Status status) {
-  if (before && before->state == RunState::failed && before->attempt == status.attempt) return false;
+void write(const std::string& run_directory, Status status) {
   status.time = timestamp();
   if (status.host.empty()) status.host = host_name();
   write_json_atomically(status_path(run_directory), to_json(status));
+}
+
+// The caller holds the lock.
+bool replace(const std::string& run_directory, const std::optional<Status>& before, Status status) {
+  if (before && before->state == RunState::failed && before->attempt == status.attempt) return false;
+  write(run_directory, std::move(status));
   return true;
 }
 
@@ -118,6 +123,16 @@ void record_failure(const std::string& run_directory, const FailurePlace& place,
   replace(run_directory, before, std::move(status));
 } catch (const std::exception& error) {
   std::fprintf(stderr, "longwave: status.json could not be written: %s\n", error.what());
+}
+
+void record_out_of_memory(const std::string& run_directory, const std::string& cause) {
+  if (!std::filesystem::exists(status_path(run_directory))) return;
+  const ByteLock lock = lock_status(run_directory);
+  Status status = *read_status(run_directory);
+  status.state = RunState::failed;
+  status.exit_code = out_of_memory_code;
+  status.reason = status.reason.empty() ? cause : fmt::format("{} ({})", cause, status.reason);
+  write(run_directory, std::move(status));
 }
 
 }  // namespace longwave

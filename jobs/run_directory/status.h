@@ -48,4 +48,11 @@ struct FailurePlace {
 void record_failure(const std::string& run_directory, const FailurePlace& place, ExitCode exit_code,
                     const std::string& reason) noexcept;
 
+// What the batch script exits with, and this records, when the kernel killed a rank for its memory: KILL, as shells count it.
+inline constexpr int out_of_memory_code = 137;
+
+// For the batch script, when all ranks have ended: the cause of that, which none of them could know. It stands before what they
+// said themselves. Nothing happens where there is no status.json.
+void record_out_of_memory(const std::string& run_directory, const std::string& cause);
+
 }  // namespace longwave

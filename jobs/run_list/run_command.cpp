@@ -1,4 +1,4 @@
-// `longwave run list|show|directory|ranks|guard`: what a run directory says of itself, and what
+// `longwave run list|show|directory|ranks|guard|out-of-memory`: what a run directory says of itself, and what
 // slurm/train.sbatch asks about one.
 #include <fmt/format.h>
 
@@ -17,6 +17,7 @@
 #include "jobs/report/format.h"
 #include "jobs/report/run_summary.h"
 #include "jobs/report/text_table.h"
+#include "jobs/run_directory/status.h"
 #include "jobs/run_list/crash_loop.h"
 #include "jobs/run_list/run_history.h"
 
@@ -156,6 +157,25 @@ void add_guard(CLI::App& run, Command& command) {
   guard->callback([=, &command] { command.run = [=] { return guard_run(*directory, *job, *restarts); }; });
 }
 
+void add_out_of_memory(CLI::App& run, Command& command) {
+  auto directory = std::make_shared<std::string>();
+  auto job = std::make_shared<std::string>();
+  CLI::App* ended = run.add_subcommand("out-of-memory", "Record that a rank was killed for its memory, which it cannot itself");
+  ended->add_option("RUN", *directory, "Run directory")->required();
+  ended->add_option("--job", *job, "Slurm's name of the job")->required();
+  ended->callback([=, &command] {
+    command.run = [=] {
+      const std::string cause = fmt::format(
+          "out of memory: a rank of Slurm job {} was killed for using more than the job has; submit with a larger --mem, or set a "
+          "smaller train.micro_batch (`longwave plan` says what a rank needs)",
+          *job);
+      record_out_of_memory(*directory, cause);
+      fmt::print("longwave: {}\n", cause);
+      return ExitCode::done;
+    };
+  });
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, Command& command) {
@@ -166,6 +186,7 @@ void add_run_command(CLI::App& app, Command& command) {
   add_directory(*run, command);
   add_ranks(*run, command);
   add_guard(*run, command);
+  add_out_of_memory(*run, command);
 }
 
 }  // namespace longwave

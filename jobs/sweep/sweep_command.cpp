@@ -84,9 +84,12 @@ std::map<std::int64_t, SlurmState> states_of_cells(const Sweep& sweep) {
   return states;
 }
 
-// The run's own word where Slurm has none: a sweep that ran without Slurm, or long ago.
+// The run's own word where Slurm has none: a sweep that ran without Slurm, or long ago. To Slurm, a job whose step was killed for
+// its memory has failed.
 std::string state_of(const RunSummary* run, const SlurmState* slurm) {
   if (run != nullptr && run->state() == "done") return "DONE";
+  const bool out_of_memory = run != nullptr && run->status && run->status->exit_code == out_of_memory_code;
+  if (out_of_memory && (slurm == nullptr || slurm->state == "FAILED")) return "OUT_OF_MEMORY";
   if (slurm != nullptr) return slurm->state == "COMPLETED" ? "STOPPED" : slurm->state;
   if (run == nullptr) return "NOT SUBMITTED";
   std::string state = run->state();

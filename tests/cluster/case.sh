@@ -92,13 +92,19 @@ PROGRAM
   chmod +x "$LONGWAVE"
 }
 
+# one_cell JOB SBATCH_WORDS...: a sweep of one cell of one rank, in runs/grid/s1.
+one_cell() {
+  printf '%s\n' 'name: grid' "job: $1.yaml" 'axes: {seed: {s1: [run.seed=1]}}' >sweep.yaml
+  shift
+  must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1 "$@"
+}
+
 # stuck_cell SBATCH_WORDS...: a sweep of one cell, not queued again, whose rank hangs, for Slurm to end. Its program has a name of
 # its own, so that freeze and thaw leave it alone.
 stuck_cell() {
   ln -f "$shared/longwave" stuck
   job_file stuck 1000000
-  printf '%s\n' 'name: grid' 'job: stuck.yaml' 'axes: {seed: {s1: [run.seed=1]}}' >sweep.yaml
-  LONGWAVE=$here/stuck must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1 --mem=200 --no-requeue --output=stuck.out "$@"
+  LONGWAVE=$here/stuck one_cell stuck --no-requeue --output=stuck.out "$@"
   must wait_until 60 has_reached runs/grid/s1 1
   pgrep --full "^$here/stuck train" | must xargs kill -STOP
 }
@@ -116,7 +122,7 @@ thaw() { ranks | xargs -r kill -CONT; }
 rank_on() { ranks | while read -r pid; do [ "$(nsenter --target "$pid" --uts uname -n)" != "$1" ] || echo "$pid"; done; }
 
 # submit SBATCH_WORDS...: sets `job`.
-submit() { job=$(must sbatch --parsable --mem=200 "$@"); }
+submit() { job=$(must sbatch --parsable "$@"); }
 
 state_of() { scontrol show job "$1" --oneliner | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'; }
 restarts_of() { scontrol show job "$1" --oneliner | sed -n 's/.*Restarts=\([0-9]*\).*/\1/p'; }

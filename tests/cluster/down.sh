@@ -8,4 +8,5 @@ if pid=$(pid_of login); then
   kill -KILL "$pid"   # process 1: the kernel ends the others of its namespace
   wait_until 20 test ! -e "/proc/$pid" || die "process $pid does not end"
 fi
+if [ -d "$memory_groups" ]; then find "$memory_groups" -depth -type d -exec rmdir {} +; fi
 rm -rf "$cluster"

@@ -23,6 +23,10 @@ mount --bind "$cluster/disk" "$cluster/shared"
 } >"$cluster/etc/hosts"
 mount --bind "$cluster/etc/hosts" /etc/hosts
 
+# up.sh made a folder of control groups where this machine has them: there Slurm holds jobs to their memory.
+tasks=none
+[ ! -d "${memory_groups:?}" ] || tasks=cgroup
+
 cat >"$cluster/etc/slurm.conf" <<CONF
 ClusterName=longwave
 SlurmctldHost=login
@@ -40,7 +44,7 @@ SlurmctldLogFile=$cluster/log/slurmctld.log
 SlurmdLogFile=$cluster/log/%n.log
 # Slurm's cgroup plugins want the machine's control groups, which containers often lack.
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=task/$tasks
 # What became of jobs that squeue has forgotten, for sacct --completion; a database for sacct itself would be a server more.
 JobCompType=jobcomp/filetxt
 JobCompLoc=$cluster/state/completions
@@ -49,7 +53,8 @@ TaskProlog=$cluster/etc/task_prolog
 MpiDefault=none
 SwitchType=switch/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerNode=400
 # The nodes claim processors that the machine need not have.
 SlurmdParameters=config_overrides
 SlurmctldParameters=preempt_send_user_signal
@@ -68,8 +73,11 @@ TreeWidth=50
 SchedulerParameters=sched_interval=1,sched_min_interval=200000,batch_sched_delay=1,bf_interval=5,requeue_setup_env_fail
 NodeName=node[1-$nodes] CPUs=2 RealMemory=1500 State=UNKNOWN
 PartitionName=main Default=YES Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE GraceTime=40 MaxTime=60 DefaultTime=10
+PartitionName=spare Nodes=ALL PriorityTier=1 PreemptMode=CANCEL GraceTime=2 MaxTime=60 DefaultTime=10
 PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=60 DefaultTime=10
 CONF
+
+printf 'CgroupPlugin=cgroup/v1\nConstrainRAMSpace=yes\n' >"$cluster/etc/cgroup.conf"
 
 # Tests change what a job finds on a node by a file of variables in the node's own /tmp.
 cat >"$cluster/etc/task_prolog" <<'PROLOG'

@@ -13,6 +13,10 @@ ip link set eth0 up
 # The PMIx plugin and Open MPI keep sockets and segments here under names that nodes would share.
 mount -t tmpfs -o size=64m,mode=1777 tmp /tmp
 mount -t tmpfs -o size=256m,mode=1777 shm /dev/shm
+if [ -d "${memory_groups:?}" ]; then
+  mkdir -p "$memory_groups/$name"
+  mount --bind "$memory_groups/$name" /sys/fs/cgroup/memory   # nodes would share the names within
+fi
 export SLURM_CONF=$cluster/etc/slurm.conf
 mkdir -p "$cluster/spool/$name"
 slurmd -N "$name"

@@ -11,6 +11,8 @@ source_tree=$(cd "$cluster_tests/../.." && pwd)
 cluster=${LONGWAVE_CLUSTER:-/run/longwave-cluster-$(cksum <<<"$source_tree" | cut -d' ' -f1)}
 # shellcheck disable=SC2034
 shared=$cluster/shared   # the same on login and on every node
+# Where a node's jobs are held to their memory, on machines with version 1 of the memory control groups.
+export memory_groups=/sys/fs/cgroup/memory/${cluster##*/}
 skipped=77               # CTest's SKIP_RETURN_CODE
 
 skip() { printf 'skipped: %s\n' "$*" >&2; exit "$skipped"; }

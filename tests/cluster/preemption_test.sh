@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# A job of a higher partition takes the nodes: the run is warned, saves, gives way, and goes on when they are free again.
+# A job of a higher partition takes the nodes: the run is warned, saves, gives way, and goes on when they are free again. The cell
+# of a sweep in a partition whose jobs are not queued again is shown as what happened to it.
 # shellcheck source=tests/cluster/case.sh
 . "$(dirname "$0")/case.sh"
 
 must reference
+stuck_cell --nodelist=node3 --partition=spare
 long_job_file job
 sed -i 's/step: 10/step: 300/' job.yaml
 submit --nodes=2 --ntasks-per-node=1 --exclusive "$batch/train.sbatch" job.yaml
@@ -20,3 +22,4 @@ must in_state "$low" COMPLETED
 must [ "$(restarts_of "$low")" -eq 1 ]
 must grep -q '"event":"resume"' "$run/logs/rank-00000.jsonl"
 must ends_as_the_reference
+must cell_is PREEMPTED

@@ -12,7 +12,7 @@ axes:
   position: {fope: [position.kind=fope], rope: [position.kind=rope]}
   seed: {s1: [run.seed=1], s2: [run.seed=2]}
 YAML
-must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1 --mem=200
+must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1
 "$LONGWAVE" sweep status sweep.yaml >before.txt
 must grep -Eq 'fope-s1 +(PENDING|CONFIGURING|RUNNING|DONE)' before.txt
 must wait_until 120 no_jobs
@@ -25,7 +25,7 @@ must grep -q '4 cells: 4 DONE' after.txt
 # One cell is lost: it alone is submitted.
 must rm -r runs/grid/rope-s1
 must [ "$("$LONGWAVE" sweep pending sweep.yaml)" = 2 ]
-must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1 --mem=200
+must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1
 must wait_until 120 no_jobs
 must status_says runs/grid/rope-s1 state "done"
 must status_says runs/grid/fope-s1 attempt 1
@@ -33,7 +33,7 @@ must status_says runs/grid/fope-s1 attempt 1
 # A cell that is stopped is queued again, and it alone, even where Slurm knows it by the id of the whole array.
 must rm -r runs
 job_file job 1000000
-must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1 --mem=200
+must bash "$batch/sweep.sbatch" sweep.yaml --ntasks=1
 last=$(tail -n 1 runs/grid/submissions.jsonl | sed 's/.*"array":"\([0-9]*\)".*/\1/')
 for cell in fope-s1 rope-s2; do must wait_until 60 status_says "runs/grid/$cell" state running; done
 must scancel --batch --signal=USR1 "${last}_3"

@@ -31,6 +31,7 @@ fi
 rm -rf "$cluster"
 mkdir -p "$cluster"/{etc,log,state,disk,shared,spool}
 echo "$nodes" >"$cluster/nodes"
+[ ! -e /sys/fs/cgroup/memory/memory.limit_in_bytes ] || mkdir -p "$memory_groups"
 
 setsid unshare --net --uts --mount --pid --fork --kill-child --mount-proc \
   "$cluster_tests/login.sh" "$cluster" "$nodes" >"$cluster/log/login.log" 2>&1 </dev/null &

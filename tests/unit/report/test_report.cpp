@@ -149,6 +149,17 @@ TEST(Report, ShowsARunThatHasOnlyItsConfiguration) {
   EXPECT_EQ(check_markup(scratch), 0);
 }
 
+TEST(Report, ShowsARunThatEndedBeforeItsConfigurationWasWritten) {
+  const ScratchFolder scratch;
+  const std::string run = write_fake_run(scratch.path(), {.name = "outgrown", .state = "failed", .step = 0});
+  const std::string other = write_fake_run(scratch.path(), {.name = "good", .kind = "rope"});
+  fs::remove(fs::path(run) / "config.yaml");
+  const std::string html = report_of({run, other}, scratch);
+  EXPECT_THAT(html, HasSubstr("no configuration (config.yaml)"));
+  EXPECT_THAT(html, HasSubstr("Not finished: outgrown (failed at step 0"));
+  EXPECT_EQ(check_markup(scratch), 0);
+}
+
 TEST(Report, ReadsMetricsWhoseLastLineIsCutShort) {
   const ScratchFolder scratch;
   const std::string run = write_fake_run(scratch.path(), {.name = "killed"});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -100,6 +101,29 @@ TEST(Status, TheFirstFailureOfAnAttemptStaysAndTheNextAttemptReplacesIt) {
   EXPECT_EQ(read_status(folder.path())->reason, "disk full");
   EXPECT_TRUE(write_status(folder.path(), running(2, 10)));
   EXPECT_EQ(read_status(folder.path())->state, RunState::running);
+}
+
+TEST(Status, WhatKilledARankStandsBeforeWhatTheOthersSaw) {
+  TemporaryDirectory folder;
+  write_status(folder.path(), running(2, 17));
+  record_out_of_memory(folder.path(), "out of memory");
+  EXPECT_EQ(read_status(folder.path())->reason, "out of memory");
+
+  write_status(folder.path(), running(3, 18));
+  record_failure(folder.path(), {1, "node2", "train", 19}, ExitCode::lost, "rank 1 is lost");
+  record_out_of_memory(folder.path(), "out of memory");
+  const Status status = read_status(folder.path()).value();
+  EXPECT_EQ(status.state, RunState::failed);
+  EXPECT_EQ(status.attempt, 3);
+  EXPECT_EQ(status.exit_code, out_of_memory_code);
+  EXPECT_EQ(status.reason, "out of memory (rank 1 is lost)");
+  EXPECT_EQ(status.host, "node2");
+}
+
+TEST(Status, NobodyEnteredADirectoryWithoutOne) {
+  TemporaryDirectory folder;
+  record_out_of_memory(folder / "absent", "out of memory");
+  EXPECT_FALSE(std::filesystem::exists(folder / "absent"));
 }
 
 TEST(Status, OneOfManyFailuresAtOnceWinsWhole) {
