@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -17,6 +20,9 @@
 namespace longwave {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr std::time_t stale_seconds = 3600;
 constexpr std::chrono::milliseconds interval{200};
 constexpr std::chrono::milliseconds turn_length{200};
 // A job that is woken as a whole wakes rank by rank.
@@ -40,6 +46,26 @@ int recorded_pid(const std::string& path) {
   return pid;
 }
 
+// A launch that is killed while it starts leaves its folder behind. It is removed when all its processes are gone and it is an hour
+// old, so that nobody is just making it. What cannot be removed, another start may.
+void remove_stale_records(const std::string& prefix) {
+  std::error_code ignored;
+  for (const fs::directory_entry& folder : fs::directory_iterator(temporary_folder(), ignored)) {
+    struct stat status {};
+    if (!folder.path().filename().string().starts_with(prefix) || lstat(folder.path().c_str(), &status) != 0) continue;
+    if (!S_ISDIR(status.st_mode) || status.st_uid != getuid() || std::time(nullptr) - status.st_mtime < stale_seconds) continue;
+    for (const fs::directory_entry& record : fs::directory_iterator(folder.path(), ignored)) {
+      try {
+        const int pid = recorded_pid(record.path());
+        if (pid == 0 || process_state(pid) == 'X') unlink(record.path().c_str());
+      } catch (const Error&) {
+        // Just removed by another rank.
+      }
+    }
+    rmdir(folder.path().c_str());  // stays while a process has its record there
+  }
+}
+
 }  // namespace
 
 std::optional<Launch> Launch::from_environment() {
@@ -51,7 +77,9 @@ std::optional<Launch> Launch::from_environment() {
 }
 
 StartWatch::StartWatch(Launch launch, double limit) : launch_(std::move(launch)), limit_(limit) {
-  folder_ = fmt::format("{}/longwave-start-{}-{}", temporary_folder(), getuid(), launch_.id);
+  const std::string prefix = fmt::format("longwave-start-{}-", getuid());
+  remove_stale_records(prefix);
+  folder_ = fmt::format("{}/{}{}", temporary_folder(), prefix, launch_.id);
   record_path_ = record_path(folder_, launch_.rank);
   try {
     make_directories(folder_);

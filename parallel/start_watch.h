@@ -4,6 +4,7 @@
 // Each rank leaves a record in a folder of its launch below TMPDIR (default /tmp), and a thread of its own looks at the records
 // of the others. When the start has taken longer than the limit and another rank of this host is stopped, that one is named on
 // stderr and the job ends with ExitCode::lost. A start that is merely slow goes on. A host's only rank is seen by none.
+// What killed launches left there long ago is removed on the way.
 #pragma once
 
 #include <condition_variable>

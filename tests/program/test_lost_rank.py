@@ -4,7 +4,9 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
+import time
 import unittest
 
 from program import ProgramTest
@@ -177,6 +179,26 @@ class StoppedBeforeTheRunDirectory(LostRank):
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0)
         self.assertEqual(list(records.glob("longwave-start-*")), [])
+
+    def test_a_start_removes_the_old_records_of_processes_that_are_gone(self):
+        records = self.folder / "temporary"
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+
+        def leave(name, pid, age):
+            folder = records / f"longwave-start-{os.getuid()}-{name}"
+            folder.mkdir(parents=True)
+            (folder / "rank-00000").write_bytes(pid.to_bytes(4, sys.byteorder))
+            os.utime(folder, times=(time.time() - age,) * 2)
+            return folder
+
+        leave("old", gone.pid, 7200)
+        kept = [leave("living", os.getpid(), 7200), leave("young", gone.pid, 60)]
+        process = self.start_program("train", "job.yaml", "train.steps=2", "evaluate.passkey.trials=0", ranks=2,
+                                     environment={"TMPDIR": str(records)})
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(sorted(records.glob("longwave-start-*")), sorted(kept))
 
 
 if __name__ == "__main__":
