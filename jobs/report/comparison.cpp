@@ -8,6 +8,7 @@
 #include <set>
 
 #include "jobs/report/format.h"
+#include "jobs/report/seeds.h"
 #include "jobs/report/verdict.h"
 
 namespace longwave {
@@ -17,10 +18,15 @@ enum class Best { none, lowest, highest };
 
 struct Column {
   std::string header;
-  std::function<double(const RunSummary&)> value;
+  Measure value;
   std::string (*format)(double);
   Best best = Best::none;
+  bool spread = false;  // shown beside the mean of several seeds
 };
+
+bool any_seeds(const std::vector<RunSummary>& runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const RunSummary& run) { return !run.seeds.empty(); });
+}
 
 bool better(Best best, double a, double b) { return best == Best::lowest ? a < b : a > b; }
 
@@ -29,12 +35,35 @@ std::string best_text(const Column& column, const std::vector<RunSummary>& runs)
   double best = not_measured;
   std::set<std::string> texts;
   for (const RunSummary& run : runs) {
-    const double value = column.value(run);
+    const double value = mean_over_seeds(run, column.value);
     if (std::isnan(value)) continue;
     texts.insert(column.format(value));
     if (std::isnan(best) || better(column.best, value, best)) best = value;
   }
   return column.best == Best::none || texts.size() < 2 ? std::string() : column.format(best);
+}
+
+std::string seeds_note(const std::vector<RunSummary>& runs) {
+  std::set<std::size_t> counts;
+  for (const RunSummary& run : runs) counts.insert(std::max<std::size_t>(1, run.seeds.size()));
+  const std::string several = counts.size() == 1 ? std::to_string(*counts.begin()) : fmt::format("up to {}", *counts.rbegin());
+  return fmt::format(
+      "Runs that differ in their seed alone are one row, the mean of {}; ± is the standard deviation between them. Their "
+      "passkey prompts are counted together.",
+      several);
+}
+
+// With as many decimals as the number it belongs to.
+std::string show_spread(const std::string& shown, double spread) {
+  const std::size_t point = shown.find('.');
+  return fmt::format(" ± {:.{}f}", spread, point == std::string::npos ? 0 : shown.size() - point - 1);
+}
+
+std::string directories(const RunSummary& run) {
+  if (run.seeds.empty()) return run.directory;
+  std::vector<std::string> all;
+  for (const RunSummary& seed : run.seeds) all.push_back(seed.directory);
+  return join_words(all);
 }
 
 HtmlTable run_table(const std::vector<RunSummary>& runs, const std::vector<RunStyle>& styles, const std::vector<Column>& columns,
@@ -49,11 +78,14 @@ HtmlTable run_table(const std::vector<RunSummary>& runs, const std::vector<RunSt
   }
   HtmlTable table(header, text_columns);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    std::vector<HtmlCell> row = {{with_state ? runs[i].name : runs[i].label, false, runs[i].directory, styles[i].color}};
+    std::vector<HtmlCell> row = {{with_state ? runs[i].name : runs[i].label, false, directories(runs[i]), styles[i].color}};
     if (with_state) row.insert(row.end(), {{runs[i].kind}, {runs[i].state()}});
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const std::string text = columns[c].format(columns[c].value(runs[i]));
-      row.push_back({text, !best[c].empty() && text == best[c]});
+      std::string text = columns[c].format(mean_over_seeds(runs[i], columns[c].value));
+      const bool is_best = !best[c].empty() && text == best[c];
+      const double spread = columns[c].spread ? spread_over_seeds(runs[i], columns[c].value) : not_measured;
+      if (std::isfinite(spread)) text += show_spread(text, spread);
+      row.push_back({text, is_best});
     }
     table.add_row(std::move(row));
   }
@@ -78,7 +110,7 @@ std::string perplexity_table(const std::string& title, double LengthResult::*val
       return result ? result->*value : not_measured;
     };
     any = any || std::any_of(runs.begin(), runs.end(), [&](const RunSummary& run) { return !std::isnan(at(run)); });
-    columns.push_back({multiple_header(multiple, runs), at, show_perplexity, Best::lowest});
+    columns.push_back({multiple_header(multiple, runs), at, show_perplexity, Best::lowest, true});
   }
   if (!any) return "";
   return "<div>\n<h3>" + title + "</h3>\n" + run_table(runs, styles, columns, false).str() + "</div>\n";
@@ -132,16 +164,23 @@ std::string passkey_map(const RunSummary& run, const RunStyle& style) {
 }  // namespace
 
 HtmlTable training_table(const std::vector<RunSummary>& runs, const std::vector<RunStyle>& styles) {
-  const std::vector<Column> columns = {
+  const auto has_other_sizes = [&](const RunSummary& run) { return run.sizes != runs.front().sizes; };
+  const Best fastest = std::any_of(runs.begin(), runs.end(), has_other_sizes) ? Best::none : Best::highest;
+  std::vector<Column> columns = {
       {"parameters", [](const RunSummary& run) { return unless_zero(run.sizes.parameters()); }, show_count},
       {"steps", [](const RunSummary& run) { return run.status ? unless_zero(run.status->step) : not_measured; }, show_integer},
       {"tokens", [](const RunSummary& run) { return run.tokens(); }, show_count},
-      {"training\nloss", [](const RunSummary& run) { return run.final_loss(); }, show_loss, Best::lowest},
-      {"validation\nloss", [](const RunSummary& run) { return run.final_validation_loss(); }, show_loss, Best::lowest},
-      {"tokens/s", [](const RunSummary& run) { return run.tokens_per_second(); }, show_integer, Best::highest},
-      {"MFU", [](const RunSummary& run) { return run.mfu(); }, show_percent, Best::highest},
+      {"training\nloss", [](const RunSummary& run) { return run.final_loss(); }, show_loss, Best::lowest, true},
+      {"validation\nloss", [](const RunSummary& run) { return run.final_validation_loss(); }, show_loss, Best::lowest, true},
+      {"tokens/s", [](const RunSummary& run) { return run.tokens_per_second(); }, show_integer, fastest},
+      {"MFU", [](const RunSummary& run) { return run.mfu(); }, show_percent, fastest},
       {"training\ntime", [](const RunSummary& run) { return run.training_seconds(); }, show_duration},
   };
+  // A grid without validation need not have a column of dashes for it.
+  std::erase_if(columns, [&](const Column& column) {
+    return std::none_of(runs.begin(), runs.end(),
+                        [&](const RunSummary& run) { return std::isfinite(mean_over_seeds(run, column.value)); });
+  });
   return run_table(runs, styles, columns, true);
 }
 
@@ -154,6 +193,7 @@ std::string training_table_note(const std::vector<RunSummary>& runs) {
         " MFU: matrix-product and attention operations of forward and backward, causal pairs counted once and nothing "
         "recomputed, over the rate that the machine was measured to reach.";
   }
+  if (any_seeds(runs)) note += " " + seeds_note(runs);
   if (runs.size() > 1) note += " The best value of a column is bold.";
   return note + "</p>\n";
 }
@@ -163,7 +203,7 @@ std::string perplexity_tables(const std::vector<RunSummary>& runs, const std::ve
       perplexity_table("Perplexity, all targets", &LengthResult::perplexity, runs, styles) +
       perplexity_table("Perplexity, last half of the targets", &LengthResult::tail_perplexity, runs, styles) +
       perplexity_table("Perplexity, last 64 targets", &LengthResult::last_64_perplexity, runs, styles);
-  return tables.empty() ? tables : "<div class=\"tables\">\n" + tables + "</div>\n";
+  return tables.empty() ? tables : fmt::format("<div class=\"tables{}\">\n{}</div>\n", any_seeds(runs) ? " wide" : "", tables);
 }
 
 std::string passkey_table(const std::vector<RunSummary>& runs, const std::vector<RunStyle>& styles) {

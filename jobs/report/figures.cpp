@@ -8,6 +8,7 @@
 #include <set>
 
 #include "jobs/report/format.h"
+#include "jobs/report/seeds.h"
 
 namespace longwave {
 namespace {
@@ -33,7 +34,7 @@ Points thin(const Points& points) {
 }
 
 Curve styled(Points points, const RunStyle& style, bool markers) {
-  return {std::move(points), style.color, style.dash, markers ? style.marker : 0};
+  return {std::move(points), {}, style.color, style.dash, markers ? style.marker : 0};
 }
 
 struct Quantity {
@@ -90,11 +91,14 @@ Figure perplexity_figure(const char* name, const char* title, const char* captio
   std::set<std::int64_t> lengths;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Points points;
+    std::vector<double> spread;
     for (const LengthResult& result : runs[i].lengths) {
       points.emplace_back(static_cast<double>(result.length), result.*value);
+      spread.push_back(spread_over_seeds(runs[i], [&](const RunSummary& seed) { return seed.at_length(result.length)->*value; }));
       lengths.insert(result.length);
     }
     plot.curves.push_back(styled(std::move(points), styles[i], true));
+    if (!runs[i].seeds.empty()) plot.curves.back().spread = std::move(spread);
   }
   plot.x_ticks.assign(lengths.begin(), lengths.end());
   plot.marks = training_lengths(runs);

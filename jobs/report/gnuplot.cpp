@@ -130,16 +130,27 @@ std::string script(const Plot& plot) {
   }
   for (std::size_t i = 0; i < plot.curves.size(); ++i) {
     text += fmt::format("$curve{} << END\n", i);
-    for (const auto& [x, y] : plot.curves[i].points) text += drawable(plot, x, y) ? fmt::format("{:.9g} {:.9g}\n", x, y) : "\n";
+    const Curve& curve = plot.curves[i];
+    for (std::size_t at = 0; at < curve.points.size(); ++at) {
+      const auto& [x, y] = curve.points[at];
+      const double spread = at < curve.spread.size() ? curve.spread[at] : 0;
+      text += drawable(plot, x, y) ? fmt::format("{:.9g} {:.9g} {:.9g}\n", x, y, spread) : "\n";
+    }
     text += "END\n";
+  }
+  std::vector<std::string> drawn;  // the bars first, behind the curves; pointintervalbox: without white discs around their points
+  for (std::size_t i = 0; i < plot.curves.size(); ++i) {
+    const Curve& curve = plot.curves[i];
+    if (curve.spread.empty()) continue;
+    drawn.push_back(fmt::format("$curve{} using 1:2:3 with yerrorbars lw 1 pt 0 lc rgb '{}' notitle", i, curve.color));
   }
   for (std::size_t i = 0; i < plot.curves.size(); ++i) {
     const Curve& curve = plot.curves[i];
-    text += fmt::format("{} $curve{} using 1:2 with {} lw 2 dt {} lc rgb '{}'{} notitle", i ? "," : "plot", i,
-                        curve.marker ? "linespoints" : "lines", curve.dash, curve.color,
-                        curve.marker ? fmt::format(" pt {} ps 0.7", curve.marker) : "");
+    drawn.push_back(fmt::format("$curve{} using 1:2 with {} lw 2 dt {} lc rgb '{}'{} notitle", i,
+                                curve.marker ? "linespoints" : "lines", curve.dash, curve.color,
+                                curve.marker ? fmt::format(" pt {} ps 0.7", curve.marker) : ""));
   }
-  return text + "\n";
+  return fmt::format("{}set pointintervalbox 0\nplot {}\n", text, fmt::join(drawn, ", "));
 }
 
 class TemporaryFolder {

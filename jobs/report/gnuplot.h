@@ -11,6 +11,7 @@ namespace longwave {
 
 struct Curve {
   std::vector<std::pair<double, double>> points;  // ascending x; a non-finite y breaks the line
+  std::vector<double> spread;                     // half the length of an error bar at each point; empty: none
   std::string color;                              // "#rrggbb"
   int dash = 1;                                   // gnuplot's dash type: 1 solid, 2 dashed, ...
   int marker = 0;                                 // gnuplot's point type; 0: none

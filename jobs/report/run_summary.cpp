@@ -4,7 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "jobs/report/config_lines.h"
@@ -284,15 +284,17 @@ RunSummary read_run_summary(const std::string& directory) {
   return run;
 }
 
-std::vector<RunSummary> read_run_summaries(const std::vector<std::string>& directories) {
-  std::vector<RunSummary> runs;
-  std::map<std::string, int> kinds;
-  for (const std::string& directory : directories) {
-    runs.push_back(read_run_summary(directory));
-    ++kinds[runs.back().kind];
-  }
+void label_runs(std::vector<RunSummary>& runs) {
+  std::set<std::string> kinds;
+  for (const RunSummary& run : runs) kinds.insert(run.kind);
   const bool kinds_differ = kinds.size() == runs.size() && !kinds.contains("");
   for (RunSummary& run : runs) run.label = kinds_differ ? run.kind : run.name;
+}
+
+std::vector<RunSummary> read_run_summaries(const std::vector<std::string>& directories) {
+  std::vector<RunSummary> runs;
+  for (const std::string& directory : directories) runs.push_back(read_run_summary(directory));
+  label_runs(runs);
   return runs;
 }
 

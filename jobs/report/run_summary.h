@@ -92,6 +92,7 @@ struct RunSummary {
   std::vector<RankActivity> ranks;
   std::vector<std::string> files;    // paths inside the directory that exist, for links
   std::vector<std::string> missing;  // in words: "no passkey results (eval/passkey.json)"
+  std::vector<RunSummary> seeds;     // the runs that this is the average of; empty for one that was trained
 
   double final_loss() const;  // mean of the last tenth of the logged losses: single steps are noisy
   double final_validation_loss() const;
@@ -108,7 +109,10 @@ struct RunSummary {
 // Throws data_error when `directory` does not exist or is no run directory: it has neither config.yaml nor status.json.
 RunSummary read_run_summary(const std::string& directory);
 
-// Several runs, labelled so that they can be told apart.
+// So that they can be told apart.
+void label_runs(std::vector<RunSummary>& runs);
+
+// Several runs, labelled.
 std::vector<RunSummary> read_run_summaries(const std::vector<std::string>& directories);
 
 }  // namespace longwave

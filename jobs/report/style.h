@@ -39,6 +39,7 @@ td strong { font-weight: 700; color: #000; }
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .tables { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 440px), 1fr)); gap: 0 2rem; }
 .tables > div { min-width: 0; }
+.tables.wide { grid-template-columns: 1fr; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .8rem 0; font-size: .95rem; }
 .key { width: 30px; height: 14px; margin-right: .5em; vertical-align: -1px; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 440px), 1fr)); gap: 1.5rem 2rem; }

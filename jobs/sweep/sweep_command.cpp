@@ -18,6 +18,7 @@
 #include "jobs/report/format.h"
 #include "jobs/report/report.h"
 #include "jobs/report/run_summary.h"
+#include "jobs/report/seeds.h"
 #include "jobs/report/text_table.h"
 #include "jobs/report/verdict.h"
 #include "jobs/run_directory/provenance.h"
@@ -132,7 +133,10 @@ ExitCode write_sweep_report(const Sweep& sweep, const std::string& output) {
   if (runs.empty()) throw data_error("{}: no cell of the sweep has a run directory yet", sweep.directory);
   const std::string path = output.empty() ? sweep.directory + "/report.html" : output;
   write_report(runs, path);
-  fmt::print("{}\n", summary_table(read_run_summaries(runs)));
+  const std::vector<RunSummary> summaries = read_run_summaries(runs);
+  fmt::print("{}\n", summary_table(summaries));
+  const std::vector<RunSummary> averages = average_seeds(summaries);
+  if (averages.size() < summaries.size()) fmt::print("Means over seeds:\n{}\n", summary_table(averages));
   if (!without.empty()) fmt::print("without a run: {}\n", join_words(without));
   fmt::print("report: {}\n", path);
   return ExitCode::done;

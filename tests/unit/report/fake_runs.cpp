@@ -20,7 +20,7 @@ constexpr std::int64_t tokens_per_step = 2560;
 
 // Nats per token at `position`, in the shape that small models of each kind show when trained at length `context`.
 double loss_at(const FakeRun& run, double position) {
-  const double learned = 1.55 + 1.6 / std::sqrt(1 + position / 4);
+  const double learned = 1.55 + 1.6 / std::sqrt(1 + position / 4) + 0.01 * static_cast<double>(run.seed - 1);
   const double past = std::max(0.0, std::log2(position / static_cast<double>(run.context)));
   if (run.kind == "rope") return learned + 0.62 * past * std::min(1.0, 0.35 + past / 4);
   if (run.kind == "alibi") return learned - 0.03 + (past > 0 ? 0 : 0.02);
@@ -34,7 +34,7 @@ double noise(std::int64_t index) {
 
 void write_config(const fs::path& folder, const FakeRun& run) {
   std::ostringstream text;
-  text << "run:\n  name: " << run.name << "  # default\n  seed: 1  # default\n"
+  text << "run:\n  name: " << run.name << "  # default\n  seed: " << run.seed << "  # default\n"
        << "model:\n  layers: 6  # preset quickstart\n  width: 192  # preset quickstart\n  heads: 6  # preset quickstart\n"
        << "  kv_heads: 6  # default\n  head_dim: 32  # default\n  mlp_hidden: 512  # preset quickstart\n"
        << "  context: " << run.context << "  # jobs/quickstart.yaml:7\n  vocabulary: 257  # tokenizer\n"
@@ -50,7 +50,8 @@ void write_metrics(const fs::path& folder, const FakeRun& run) {
   std::ostringstream text;
   for (std::int64_t step = 10; step <= run.step; step += 10) {
     const double progress = static_cast<double>(step) / static_cast<double>(run.steps);
-    const double loss = 1.58 + 4.0 * std::exp(-9 * std::sqrt(progress)) + 0.25 * (1 - progress) + 0.03 * noise(step);
+    const double loss = 1.57 + 0.01 * static_cast<double>(run.seed) + 4.0 * std::exp(-9 * std::sqrt(progress)) +
+                        0.25 * (1 - progress) + 0.03 * noise(step);
     const double rate = 18400 + 500 * noise(step) - (run.kind == "fope" ? 200 : 0);
     text << json{{"step", step},
                  {"loss", loss},

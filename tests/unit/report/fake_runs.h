@@ -30,6 +30,7 @@ struct FakeRun {
   bool evaluated = true;
   bool passkey = true;
   std::int64_t context = 256;
+  std::int64_t seed = 1;
 };
 
 // Writes parent/run.name and returns its path.
