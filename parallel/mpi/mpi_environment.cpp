@@ -1,5 +1,7 @@
 #include "parallel/mpi/mpi_environment.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
@@ -10,6 +12,8 @@ namespace longwave {
 
 MpiEnvironment::MpiEnvironment(int* argc, char*** argv) {
   check_launcher();
+  // A rank that writes to one that was just killed must live to say which is lost.
+  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) throw system_error("signal", "SIGPIPE", errno, __FILE__, __LINE__);
   int provided = MPI_THREAD_SINGLE;
   LONGWAVE_MPI(MPI_Init_thread, argc, argv, MPI_THREAD_FUNNELED, &provided);
   LONGWAVE_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
