@@ -20,6 +20,7 @@
 #include "jobs/commands.h"
 #include "jobs/prepared_output.h"
 #include "jobs/progress.h"
+#include "jobs/report/format.h"
 
 namespace longwave {
 namespace {
@@ -143,7 +144,7 @@ Summary write_side(const std::string& side, const std::vector<Document>& documen
     summary.text_bytes += static_cast<std::int64_t>(text.size());
     summary.tokens += static_cast<std::int64_t>(ids.size());
     done += document.bytes;
-    progress.update(done, fmt::format("{}: {} tokens", side, format_count(static_cast<double>(summary.tokens))), false);
+    progress.update(done, fmt::format("{}: {} tokens", side, show_count(static_cast<double>(summary.tokens))), false);
   }
   progress.end_line();
   return summary;

@@ -4,10 +4,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+
+#include "jobs/report/format.h"
 
 namespace longwave {
 namespace {
@@ -24,20 +24,6 @@ bool writes_to_terminal() {
 }
 
 }  // namespace
-
-std::string format_duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
-  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-}
-
-std::string format_count(double value) {
-  if (value < 1e3) return fmt::format("{:.0f}", value);
-  if (value < 1e6) return fmt::format("{:.1f}k", value / 1e3);
-  if (value < 1e9) return fmt::format("{:.1f}M", value / 1e6);
-  return fmt::format("{:.1f}G", value / 1e9);
-}
 
 Progress::Progress(bool enabled) : enabled_(enabled), terminal_(writes_to_terminal()) {}
 
@@ -57,9 +43,9 @@ void Progress::update(std::int64_t done, const std::string& text, bool log) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const std::int64_t since = done - first_;
   const double left = since > 0 ? elapsed / static_cast<double>(since) * static_cast<double>(total_ - done) : 0;
-  const std::string line = last ? fmt::format("{}  done in {}", text, format_duration(elapsed))
+  const std::string line = last ? fmt::format("{}  done in {}", text, show_duration(elapsed))
                                 : fmt::format("{}  {:.0f} %  {} left", text, 100.0 * static_cast<double>(done) / static_cast<double>(total_),
-                                              format_duration(left));
+                                              show_duration(left));
   if (terminal_) {
     fmt::print("\r\033[K{}", line.substr(0, terminal_columns() - 1));
     line_open_ = true;

@@ -7,11 +7,6 @@
 
 namespace longwave {
 
-// "1:02:03", "4:05", "12 s".
-std::string format_duration(double seconds);
-// "52.3k", "1.2M", "940".
-std::string format_count(double value);
-
 class Progress {
  public:
   // Silent unless `enabled` (rank 0). Writes to standard output.

@@ -12,6 +12,7 @@
 #include "jobs/length_evaluation.h"
 #include "jobs/profile.h"
 #include "jobs/rank_watch.h"
+#include "jobs/report/format.h"
 #include "jobs/report/report.h"
 #include "jobs/run_ranks.h"
 #include "jobs/trainer.h"
@@ -99,7 +100,7 @@ class TrainJob {
   void describe(double rate) {
     const Config& config = job_.config;
     progress_.say(fmt::format("{}: {} parameters, {} on {} rank{} ({} data x {} tensor), {}; {:.2f} TFLOP/s of matrix products",
-                              path_, format_count(static_cast<double>(job_.model->parameters().logical_count(false))),
+                              path_, show_count(static_cast<double>(job_.model->parameters().logical_count(false))),
                               name_of(config.position.kind), job_.control.size(), job_.control.size() == 1 ? "" : "s",
                               job_.mesh->shape().data, job_.mesh->shape().tensor, job_.device.note, rate / 1e12));
   }

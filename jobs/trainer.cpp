@@ -7,6 +7,7 @@
 #include "core/base/stop_watch.h"
 #include "core/optimizer/schedule.h"
 #include "jobs/length_evaluation.h"
+#include "jobs/report/format.h"
 #include "parallel/agreement.h"
 
 namespace longwave {
@@ -180,7 +181,7 @@ void Trainer::log_step(const StepResult& result, double learning_rate) {
   }
   progress_.update(step_, fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  norm {:>6.3f}  {:>6} tok/s  {:>3.0f} % of rate", step_,
                                       fmt::formatted_size("{}", config.train.steps), config.train.steps, result.loss, learning_rate,
-                                      result.grad_norm, format_count(tokens_per_second), 100 * share),
+                                      result.grad_norm, show_count(tokens_per_second), 100 * share),
                    true);
   times_ = {};
   logged_step_ = step_;

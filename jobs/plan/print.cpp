@@ -5,7 +5,7 @@
 #include <string>
 
 #include "jobs/plan/plan.h"
-#include "jobs/progress.h"
+#include "jobs/report/format.h"
 
 namespace longwave {
 namespace {
@@ -60,8 +60,8 @@ std::string time_lines(const Plan& plan) {
       "  evaluation          {}, by its operations at the same rate\n"
       "  not included        starting, communication, checkpoints\n",
       measured.ranks_at_once, plan.ranks, measured.sequences, measured.seconds_per_step,
-      format_count(measured.tokens_per_second), measured.operations_per_second / 1e9,
-      format_duration(plan.training_seconds()), format_duration(plan.evaluation_seconds()));
+      show_count(measured.tokens_per_second), measured.operations_per_second / 1e9,
+      show_duration(plan.training_seconds()), show_duration(plan.evaluation_seconds()));
 }
 
 }  // namespace
