@@ -66,7 +66,8 @@ SlurmdTimeout=12
 SlurmctldTimeout=30
 KillWait=5
 InactiveLimit=0
-UnkillableStepTimeout=20
+# More than a step of a node that was cut off takes to give up reaching slurmctld: were it killed, its node would be drained.
+UnkillableStepTimeout=120
 MessageTimeout=5
 TCPTimeout=2
 TreeWidth=50
