@@ -49,6 +49,8 @@ struct Operation {
   bool sends;
   SimtNccl* comm;
   cudaStream_t stream;
+
+  std::size_t results() const { return call == Call::all_gather ? bytes * static_cast<std::size_t>(comm->size) : bytes; }
 };
 
 struct Identity {
@@ -127,6 +129,10 @@ class Step {
  private:
   void start(const Operation& operation) {
     SimtNccl& comm = *operation.comm;
+    if (operation.bytes > 0 && ((operation.from != nullptr && !still_allocated(operation.from, operation.bytes)) ||
+                                (operation.to != nullptr && !still_allocated(operation.to, operation.results())))) {
+      return;
+    }
     if (operation.call == Call::message) {
       const Header header = {Call::message, 0, operation.bytes};
       if (operation.sends) {
@@ -186,7 +192,8 @@ void enqueue_group() {
       if (operation.stream == stream) together.push_back(operation);
       return operation.stream == stream;
     });
-    enqueue_step(stream, [step = std::make_shared<Step>(std::move(together))] { return step->run(); }, true);
+    const void* const comm = together.front().comm;
+    enqueue_step(stream, [step = Step(std::move(together))]() mutable { return step.run(); }, comm);
   }
 }
 
@@ -194,9 +201,8 @@ ncclResult_t call(const Operation& operation) {
   const SimtNccl& comm = *operation.comm;
   if (comm.state != ncclSuccess) return comm.state;
   if (operation.peer < 0 || operation.peer >= comm.size) return ncclInvalidArgument;
-  const std::size_t results = operation.call == Call::all_gather ? operation.bytes * static_cast<std::size_t>(comm.size) : operation.bytes;
   const bool good = (operation.from == nullptr || inside_allocation(operation.from, operation.bytes)) &&
-                    (operation.to == nullptr || inside_allocation(operation.to, results));
+                    (operation.to == nullptr || inside_allocation(operation.to, operation.results()));
   if (operation.bytes > 0 && !good) return ncclInvalidArgument;
   group.push_back(operation);
   if (group_depth == 0) enqueue_group();
@@ -293,6 +299,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (graphs_hold(comm)) {
+    std::fprintf(stderr, "simt: ncclCommAbort: a graph has operations of the communicator; NCCL waits until it is destroyed\n");
+    std::abort();
+  }
   for (MPI_Request& request : comm->requests) {
     if (request == MPI_REQUEST_NULL) continue;
     MPI_Cancel(&request);

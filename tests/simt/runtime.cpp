@@ -1,11 +1,10 @@
 #include <cuda_runtime.h>
 #include <sched.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,29 +15,14 @@
 #include "tests/simt/block.h"
 #include "tests/simt/counters.h"
 #include "tests/simt/queue.h"
-
-struct SimtStream {
-  struct Step {
-    std::function<bool()> run;
-    bool collective;
-  };
-  std::deque<Step> steps;
-  int collectives = 0;  // of the steps
-};
-
-struct SimtEvent {
-  using Clock = std::chrono::steady_clock;
-
-  bool timed = false;
-  std::shared_ptr<bool> done;  // of the latest record; null before the first
-  std::shared_ptr<Clock::time_point> time;
-};
+#include "tests/simt/stream.h"
 
 namespace longwave::simt {
 namespace {
 
 struct Runtime {
   std::set<SimtStream*> streams;
+  std::vector<SimtStream*> branches;  // of the streams, those for graphs that no graph has now
   std::map<const char*, std::size_t> pinned;  // begin and bytes
   cudaError_t failed = cudaSuccess;
   int device = 0;
@@ -126,25 +110,71 @@ bool is_pinned(const void* pointer, std::size_t bytes) {
 
 bool good_device_range(const void* pointer, std::size_t bytes) {
   if (inside_allocation(pointer, bytes)) return true;
-  std::fprintf(stderr, "simt: a copy of %zu bytes is outside every allocation of device memory\n", bytes);
+  std::fprintf(stderr, "simt: %zu bytes of a copy or a product are outside every allocation of device memory\n", bytes);
   return false;
+}
+
+// What a call that queues work on the stream returns.
+cudaError_t state_of(SimtStream* stream) {
+  return is_broken(stream->capture) ? cudaErrorStreamCaptureInvalidated : runtime().failed;
 }
 
 void queue_copy(SimtStream* stream, void* to, const void* from, std::size_t bytes) {
   enqueue_step(stream, [=] {
+    for (const void* end : {static_cast<const void*>(to), from}) {
+      if (is_device(end) && !still_allocated(end, bytes)) return true;
+    }
     std::memmove(to, from, bytes);
     return true;
   });
 }
 
+void set_when_reached(SimtStream* stream, SimtEvent* event, void (*queue)(SimtStream*, std::function<bool()>, const void*)) {
+  event->done = std::make_shared<bool>(false);
+  event->time = std::make_shared<SimtEvent::Clock::time_point>();
+  event->captured = nullptr;
+  queue(stream, [done = event->done, time = event->time] {
+    *done = true;
+    *time = SimtEvent::Clock::now();
+    return true;
+  }, nullptr);
+}
+
 }  // namespace
 
-void enqueue_step(cudaStream_t stream, std::function<bool()> step, bool collective) {
+void enqueue_step(cudaStream_t stream, std::function<bool()> step, const void* communicator) {
   if (stream == nullptr) std::fprintf(stderr, "simt: work on the default stream, which we never use\n"), std::abort();
-  stream->steps.push_back({std::move(step), collective});
-  stream->collectives += collective ? 1 : 0;
+  if (stream->capture != nullptr) return capture_step(stream, std::move(step), communicator);
+  ++counters().queued;
+  push_step(stream, std::move(step), communicator);
+}
+
+void push_step(cudaStream_t stream, std::function<bool()> step, const void* communicator) {
+  stream->steps.push_back({std::move(step), communicator != nullptr});
+  stream->collectives += communicator != nullptr ? 1 : 0;
   while (runtime().eager && advance(stream)) {}
 }
+
+void push_record(cudaStream_t stream, cudaEvent_t event) { set_when_reached(stream, event, push_step); }
+
+bool still_allocated(const void* pointer, std::size_t bytes) {
+  if (good_device_range(pointer, bytes)) return true;
+  set_failed(cudaErrorLaunchFailure);
+  return false;
+}
+
+cudaStream_t take_branch() {
+  auto& branches = runtime().branches;
+  // One that still runs the last launch of a graph that is gone would add an order that is not there.
+  const auto idle =
+      std::find_if(branches.begin(), branches.end(), [](const SimtStream* branch) { return branch->steps.empty(); });
+  if (idle == branches.end()) return *runtime().streams.insert(new SimtStream).first;
+  SimtStream* const taken = *idle;
+  branches.erase(idle);
+  return taken;
+}
+
+void give_back_branch(cudaStream_t branch) { runtime().branches.push_back(branch); }
 
 void enqueue(cudaStream_t stream, const Launch& launch) {
   enqueue_step(stream, [launch] {
@@ -159,6 +189,7 @@ void set_failed(cudaError_t error) {
 
 void reset() {
   runtime().failed = cudaSuccess;
+  forget_captures();
   for (SimtStream* stream : runtime().streams) {
     stream->steps.clear();
     stream->collectives = 0;
@@ -186,6 +217,12 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureUnmatched: return "cudaErrorStreamCaptureUnmatched";
+    case cudaErrorStreamCaptureUnjoined: return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation: return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorCapturedEvent: return "cudaErrorCapturedEvent";
   }
   return "?";
 }
@@ -220,6 +257,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
 }
 
 cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  if (refused_in_capture("cudaMalloc")) return cudaErrorStreamCaptureUnsupported;
   ++counters().allocations;
   *pointer = allocate_device(bytes);
   return *pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
@@ -227,11 +265,13 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 
 cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
+  if (refused_in_capture("cudaFree")) return cudaErrorStreamCaptureUnsupported;
   const cudaError_t result = drain_all();
   return free_device(pointer) ? result : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
+  if (refused_in_capture("cudaMallocHost")) return cudaErrorStreamCaptureUnsupported;
   ++counters().allocations;
   *pointer = std::malloc(bytes > 0 ? bytes : 1);
   if (*pointer == nullptr) return cudaErrorMemoryAllocation;
@@ -241,6 +281,7 @@ cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
+  if (refused_in_capture("cudaFreeHost")) return cudaErrorStreamCaptureUnsupported;
   if (pointer != nullptr && runtime().pinned.erase(static_cast<const char*>(pointer)) == 0) return cudaErrorInvalidValue;
   const cudaError_t result = drain_all();
   std::free(pointer);
@@ -248,11 +289,15 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (bytes == 0) return runtime().failed;
+  if (bytes == 0) return state_of(stream);
   const bool from_device = kind != cudaMemcpyHostToDevice, to_device = kind != cudaMemcpyDeviceToHost;
   if (from_device != is_device(from) || to_device != is_device(to)) return cudaErrorInvalidValue;
   if ((from_device && !good_device_range(from, bytes)) || (to_device && !good_device_range(to, bytes))) return cudaErrorInvalidValue;
-  if ((!from_device && !is_pinned(from, bytes)) || (!to_device && !is_pinned(to, bytes))) ++counters().pageable_copies;
+  const bool pageable = (!from_device && !is_pinned(from, bytes)) || (!to_device && !is_pinned(to, bytes));
+  if (pageable && stream->capture != nullptr && refused_in_capture("cudaMemcpyAsync of memory that is not pinned")) {
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  if (pageable) ++counters().pageable_copies;
   if (!from_device && !is_pinned(from, bytes)) {
     // The driver has copied pageable memory before it returns.
     auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
@@ -263,17 +308,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     return runtime().failed;
   }
   queue_copy(stream, to, from, bytes);
-  return !to_device && !is_pinned(to, bytes) ? drain(stream) : runtime().failed;
+  return !to_device && pageable ? drain(stream) : state_of(stream);
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return runtime().failed;
+  if (bytes == 0) return state_of(stream);
   if (!good_device_range(to, bytes)) return cudaErrorInvalidValue;
   enqueue_step(stream, [=] {
-    std::memset(to, value, bytes);
+    if (still_allocated(to, bytes)) std::memset(to, value, bytes);
     return true;
   });
-  return runtime().failed;
+  return state_of(stream);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -283,6 +328,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (stream->capture != nullptr && refused_in_capture("cudaStreamDestroy")) return cudaErrorStreamCaptureUnsupported;
   const cudaError_t result = drain(stream);
   runtime().streams.erase(stream);
   delete stream;
@@ -290,11 +336,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (refused_in_capture("cudaStreamSynchronize")) return cudaErrorStreamCaptureUnsupported;
   ++counters().waits;
   return drain(stream);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (stream->capture != nullptr || event->captured != nullptr) return capture_wait(stream, event);
   if (event->done != nullptr) enqueue_step(stream, [done = event->done] { return *done; });
   return runtime().failed;
 }
@@ -311,17 +359,23 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  event->done = std::make_shared<bool>(false);
-  event->time = std::make_shared<SimtEvent::Clock::time_point>();
-  enqueue_step(stream, [done = event->done, time = event->time] {
-    *done = true;
-    *time = SimtEvent::Clock::now();
-    return true;
-  });
-  return runtime().failed;
+  if (stream->capture != nullptr) {
+    capture_record(stream, event);
+  } else {
+    set_when_reached(stream, event, enqueue_step);
+  }
+  return state_of(stream);
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  if (flags != cudaEventRecordExternal || stream->capture == nullptr) return cudaErrorInvalidValue;
+  capture_external_record(stream, event);
+  return state_of(stream);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (refused_in_capture("cudaEventQuery")) return cudaErrorStreamCaptureUnsupported;
+  if (event->captured != nullptr) return cudaErrorCapturedEvent;
   if (runtime().failed != cudaSuccess) return runtime().failed;
   if (event->done == nullptr || *event->done) return cudaSuccess;
   // Somebody who polls must see progress, as on a device.
@@ -336,6 +390,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (from->captured != nullptr || to->captured != nullptr) return cudaErrorCapturedEvent;
   if (!from->timed || !to->timed || from->done == nullptr || to->done == nullptr) return cudaErrorInvalidResourceHandle;
   if (!*from->done || !*to->done) return cudaErrorNotReady;
   *milliseconds = std::chrono::duration<float, std::milli>(*to->time - *from->time).count();
@@ -343,6 +398,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (refused_in_capture("cudaEventSynchronize")) return cudaErrorStreamCaptureUnsupported;
+  if (event->captured != nullptr) return cudaErrorCapturedEvent;
   ++counters().waits;
   if (event->done == nullptr) return cudaSuccess;
   return run_until(nullptr, [done = event->done] { return *done; });
