@@ -178,10 +178,18 @@ void DataParallel::wait_oldest() {
 }
 
 StepResult DataParallel::finish_gradients(Tensor totals) {
+  queue_results(totals);
+  return read_results();
+}
+
+void DataParallel::queue_results(Tensor totals) {
   finish_reduction();
-  auto* const sums = sums_.as<double>() + 1;
-  backend_.start_copy_to_host(sums, totals);
+  backend_.start_copy_to_host(sums_.as<double>() + 1, totals);
+}
+
+StepResult DataParallel::read_results() {
   backend_.synchronize();
+  const auto* const sums = sums_.as<double>() + 1;
   return measure({sums[0], sums[1]});
 }
 

@@ -69,9 +69,14 @@ class DataParallel {
   // Transformer::GradientsReady: gradients from flat offset `begin` on are complete.
   static void gradients_ready(void* data_parallel, std::int64_t begin);
   // Reduces what is left and measures it, with one wait for the device. The totals, in device memory as Transformer::totals or
-  // on the host, are this rank's; shards of one model pass the same.
+  // on the host, are this rank's; shards of one model pass the same. The first form is queue_results, which waits for nothing,
+  // and read_results: all from begin_step to queue_results can be recorded (Recorder).
   StepResult finish_gradients(Tensor totals);
+  void queue_results(Tensor totals);
+  StepResult read_results();
   StepResult finish_gradients(const LossTotals& local);
+  // After a failure on the way, so that the step can begin again.
+  void abandon_step() { in_flight_.clear(); }
   // Updates masters and values; weight decay applies to the parameters marked for it. Gradients stay as they are.
   void apply(const AdamWStep& step);
 

@@ -306,6 +306,8 @@ void Transformer::zero_gradients() {
 void Transformer::parameters_changed() {
   if (!impl_->positions.learnable()) return;
   parameters_loaded();
+  // Now rather than in the next step, whose passes may be a record (Recorder).
+  if (impl_->training.rows.count > 0) impl_->refresh(impl_->training_tables, false);
 }
 
 void Transformer::parameters_loaded() {

@@ -66,6 +66,7 @@ class Transformer {
   // One micro-batch: host pointers tokens, targets int32 [batch * length] (a negative target has no loss) and weights fp32
   // of the same count (null: all 1). Gradients of the weighted *sum* of losses are added to the store's, its sums to totals().
   // Returns before it is done: memory of the backend's allocate_host must stay as it is until the backend is synchronized.
+  // What it queues depends on the pointers alone, but for tables that are not built yet: those of parameters_loaded, once.
   // When gradients of the parameters from flat offset `begin` on are complete, `ready(begin)` is called, descending, so
   // that their reduction can start while the backward goes on. Null: not called. Only for the last micro-batch of a step.
   using GradientsReady = void (*)(void* context, std::int64_t begin);

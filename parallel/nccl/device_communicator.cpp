@@ -10,7 +10,7 @@ std::unique_ptr<Communicator> make_device_communicator(Communicator& host, Backe
   auto* const profiling = dynamic_cast<ProfilingBackend*>(&backend);
   auto* const cuda = dynamic_cast<CudaBackend*>(profiling != nullptr ? &profiling->inner() : &backend);
   if (cuda == nullptr) return nullptr;
-  std::unique_ptr<NcclCommunicator> made = NcclCommunicator::create(host, cuda->stream());
+  std::unique_ptr<NcclCommunicator> made = NcclCommunicator::create(host, cuda->stream(), {}, [cuda] { cuda->forget_record(); });
   cuda->watch([groups = made->groups()] {
     for (NcclCommunicator* group : *groups) group->throw_if_lost();
   });

@@ -25,6 +25,7 @@ class NcclOperation final : public PendingOperation {
   bool test() override {
     communicator_.send_messages();
     communicator_.throw_if_lost();
+    if (communicator_.captured()) return false;  // nothing runs
     const cudaError_t result = cudaEventQuery(done_.get());
     if (result == cudaErrorNotReady) return false;
     check_cuda(result, "cudaEventQuery", __FILE__, __LINE__);
@@ -48,16 +49,18 @@ class NcclOperation final : public PendingOperation {
   bool held_ = false;
 };
 
-std::unique_ptr<NcclCommunicator> NcclCommunicator::create(Communicator& host, cudaStream_t compute, const NcclLimits& limits) {
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(host, nullptr, compute, limits, std::make_shared<Groups>()));
+std::unique_ptr<NcclCommunicator> NcclCommunicator::create(Communicator& host, cudaStream_t compute, const NcclLimits& limits,
+                                                           std::function<void()> forget_record) {
+  std::unique_ptr<NcclCommunicator> made(
+      new NcclCommunicator(host, nullptr, compute, limits, std::move(forget_record), std::make_shared<Groups>()));
   made->connect();
   return made;
 }
 
 NcclCommunicator::NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> own_host, cudaStream_t compute,
-                                   const NcclLimits& limits, std::shared_ptr<Groups> groups)
+                                   const NcclLimits& limits, std::function<void()> forget_record, std::shared_ptr<Groups> groups)
     : Communicator(host.rank(), host.size()), own_host_(std::move(own_host)), host_(host), compute_(compute), limits_(limits),
-      groups_(std::move(groups)) {
+      forget_record_(std::move(forget_record)), groups_(std::move(groups)) {
   groups_->push_back(this);
 }
 
@@ -65,7 +68,7 @@ NcclCommunicator::~NcclCommunicator() {
   std::erase(*groups_, this);
   if (comm_ == nullptr) return;
   cudaStreamSynchronize(stream_.get());
-  ncclCommAbort(comm_);
+  abort();
 }
 
 void NcclCommunicator::connect() {
@@ -85,7 +88,7 @@ void NcclCommunicator::settle(ncclResult_t result, const char* call) {
     LONGWAVE_NCCL(ncclCommGetAsyncError, comm_, &result);
     if (result != ncclInProgress) break;
     if (std::chrono::steady_clock::now() > limit) {
-      ncclCommAbort(std::exchange(comm_, nullptr));
+      abort();
       throw Error(ExitCode::lost, fmt::format("{}: not all {} ranks came within {:.0f} s (this is rank {} of the group); see the "
                                               "other ranks' logs, and NCCL_DEBUG=INFO", call, size(), limits_.start_seconds, rank()));
     }
@@ -99,14 +102,26 @@ void NcclCommunicator::throw_if_lost() {
   ncclResult_t result = ncclSuccess;
   LONGWAVE_NCCL(ncclCommGetAsyncError, comm_, &result);
   if (result == ncclSuccess || result == ncclInProgress) return;
-  ncclCommAbort(std::exchange(comm_, nullptr));
+  abort();
   throw Error(ExitCode::lost, fmt::format("NCCL: {}; a rank or the network was lost", ncclGetErrorString(result)));
+}
+
+void NcclCommunicator::abort() {
+  if (forget_record_) forget_record_();
+  ncclCommAbort(std::exchange(comm_, nullptr));
+}
+
+bool NcclCommunicator::captured() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  LONGWAVE_CUDA(cudaStreamIsCapturing, compute_, &status);
+  return status != cudaStreamCaptureStatusNone;
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
   std::unique_ptr<Communicator> host = host_.split(color, key);
   Communicator& group = *host;
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(group, std::move(host), compute_, limits_, groups_));
+  std::unique_ptr<NcclCommunicator> made(
+      new NcclCommunicator(group, std::move(host), compute_, limits_, forget_record_, groups_));
   made->connect();
   return made;
 }

@@ -9,11 +9,16 @@
 //
 // Messages: NCCL knows no tags. Two members exchange messages in the order in which both start them, whatever their tags.
 // They are given to NCCL together, at the next wait, test or collective, so that a receive does not hold up the send after it.
+//
+// Operations can be recorded in a CUDA graph, by all members alike: their streams are tied to the compute stream, which is what
+// is captured. Traffic counts what is started, not what a graph repeats. NCCL gives up a communicator only when no graph has
+// its operations any more, and scratch that grows moves: either calls `forget_record` first.
 #pragma once
 
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,7 +38,8 @@ class NcclCommunicator final : public Communicator {
  public:
   // The members of `host`, which carries the NCCL id and outlives this. Collective. Throws (ExitCode::lost) when a member does
   // not come within the limit.
-  static std::unique_ptr<NcclCommunicator> create(Communicator& host, cudaStream_t compute, const NcclLimits& limits = {});
+  static std::unique_ptr<NcclCommunicator> create(Communicator& host, cudaStream_t compute, const NcclLimits& limits = {},
+                                                  std::function<void()> forget_record = nullptr);
   // Communicates with nobody: what is under way is abandoned.
   ~NcclCommunicator() override;
 
@@ -64,10 +70,12 @@ class NcclCommunicator final : public Communicator {
   };
 
   NcclCommunicator(Communicator& host, std::unique_ptr<Communicator> own_host, cudaStream_t compute, const NcclLimits& limits,
-                   std::shared_ptr<Groups> groups);
+                   std::function<void()> forget_record, std::shared_ptr<Groups> groups);
 
   void connect();
   void settle(ncclResult_t result, const char* call);
+  void abort();
+  bool captured() const;
   void send_messages();
   void follow_compute();
   NcclOperation& begin(TrafficKind kind);
@@ -81,10 +89,11 @@ class NcclCommunicator final : public Communicator {
   Communicator& host_;
   cudaStream_t compute_;
   NcclLimits limits_;
+  std::function<void()> forget_record_;
   std::shared_ptr<Groups> groups_;
   CudaStream stream_;
   CudaEvent submitted_;
-  CudaScratch scratch_;
+  CudaScratch scratch_{forget_record_};
   ncclComm_t comm_ = nullptr;  // null in a group of one
   std::vector<std::unique_ptr<NcclOperation>> operations_;
   std::vector<Message> messages_;  // not yet given to NCCL

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <thread>
 
 #include "core/backend/cuda/check.h"
@@ -122,6 +123,12 @@ cuda::AttentionOperands attention_operands(const Tensor& q, const Tensor& k, con
   return operands;
 }
 
+// Nothing is done yet when this fails, and all can be done without a graph.
+void check_graph(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return;
+  throw config_error("no CUDA graph: {}: {} ({})", call, cudaGetErrorString(result), cudaGetErrorName(result));
+}
+
 // How many of this shard's columns are in the vocabulary; the others are padding.
 std::int64_t valid_columns(std::int64_t columns, std::int64_t first, std::int64_t vocabulary) {
   return std::clamp<std::int64_t>(vocabulary - first, 0, columns);
@@ -145,6 +152,7 @@ CudaBackend::CudaBackend(int device, std::size_t position_table_limit) : positio
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream());
+  forget_record();
   for (const auto& [values, pointer] : slopes_) cudaFree(pointer);
 }
 
@@ -216,12 +224,51 @@ void CudaBackend::wait_watched() {
 }
 void CudaBackend::mark(std::size_t slot) {
   while (marks_.size() <= slot) marks_.emplace_back(cudaEventDefault);
-  LONGWAVE_CUDA(cudaEventRecord, marks_[slot].get(), stream());
+  if (recording_) {
+    // Recorded the usual way it would order the graph's operations, and have no time.
+    LONGWAVE_CUDA(cudaEventRecordWithFlags, marks_[slot].get(), stream(), cudaEventRecordExternal);
+  } else {
+    LONGWAVE_CUDA(cudaEventRecord, marks_[slot].get(), stream());
+  }
 }
 double CudaBackend::seconds_between(std::size_t from, std::size_t to) {
   float milliseconds = 0;
   LONGWAVE_CUDA(cudaEventElapsedTime, &milliseconds, marks_.at(from).get(), marks_.at(to).get());
   return static_cast<double>(milliseconds) / 1000;
+}
+
+// ---- a record
+std::size_t CudaBackend::record(const std::function<void()>& work) {
+  forget_record();
+  // Other threads, such as NCCL's, may do meanwhile what this one may not.
+  check_graph(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  recording_ = true;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (!recording_) throw;  // a rank was lost, whose communicator has forgotten the record
+    forget_record();
+    throw config_error("no CUDA graph: {}", error.what());
+  }
+  recording_ = false;
+  cudaGraph_t graph = nullptr;
+  check_graph(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
+  std::size_t operations = 0;
+  const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &operations);
+  const cudaError_t made = cudaGraphInstantiate(&graph_, graph, 0);
+  LONGWAVE_CUDA(cudaGraphDestroy, graph);
+  check_graph(counted, "cudaGraphGetNodes");
+  check_graph(made, "cudaGraphInstantiate");
+  return operations;
+}
+void CudaBackend::replay() { LONGWAVE_CUDA(cudaGraphLaunch, graph_, stream()); }
+void CudaBackend::forget_record() {
+  if (std::exchange(recording_, false)) {
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(stream(), &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+  }
+  if (graph_ != nullptr) cudaGraphExecDestroy(std::exchange(graph_, nullptr));
 }
 
 // ---- matrix products

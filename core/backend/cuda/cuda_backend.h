@@ -1,6 +1,6 @@
 // Backend on an NVIDIA GPU: matrix products by cuBLASLt, the rest by the kernels of this folder. Activations are bf16;
 // attention has head_dim 64 or 128. All work goes to one stream; the host waits in copy_to_host and synchronize only, and in
-// copy_from_host where the memory is not of allocate_host.
+// copy_from_host where the memory is not of allocate_host. A record is a CUDA graph.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,10 +13,11 @@
 #include "core/backend/cuda/attention_choice.h"
 #include "core/backend/cuda/matrix_products.h"
 #include "core/backend/cuda/memory.h"
+#include "core/backend/recorder.h"
 
 namespace longwave {
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public Recorder {
  public:
   // FoPE's tables of 24 layers with 16 KV heads of 128 reach it at a length of 10922.
   static constexpr std::size_t default_position_table_limit = std::size_t{1} << 30;
@@ -84,6 +85,13 @@ class CudaBackend final : public Backend {
   void position_table_backward(Tensor frequencies, const PositionTable& dtable, Tensor dcosine_coefficients,
                                Tensor dsine_coefficients) override;
 
+  // Recorder. Streams that are tied to this one by events are recorded with it, if they are tied back.
+  std::size_t record(const std::function<void()>& work) override;
+  void replay() override;
+  bool recorded() const override { return graph_ != nullptr; }
+  // Also while `work` is recorded, which ends that; the device may still be at a replay.
+  void forget_record() override;
+
   void adamw(Tensor master, Tensor gradient, Tensor moment1, Tensor moment2, Tensor value, AdamWStep step) override;
   void sum_of_squares(Tensor x, Tensor sum) override;
 
@@ -96,11 +104,13 @@ class CudaBackend final : public Backend {
   std::size_t position_table_limit_;
   CudaStream stream_;
   CudaMatrixProducts products_;
-  CudaScratch scratch_;  // partial sums of one operation
+  CudaScratch scratch_{[this] { forget_record(); }};  // partial sums of one operation
   std::map<std::vector<float>, float*> slopes_;  // few: one a model
   std::vector<CudaEvent> marks_;
   CudaEvent reached_;  // what synchronize waits for
   std::vector<std::function<void()>> watchers_;
+  cudaGraphExec_t graph_ = nullptr;
+  bool recording_ = false;
 };
 
 }  // namespace longwave

@@ -7,8 +7,11 @@ namespace longwave {
 
 void* CudaScratch::bytes(std::size_t wanted) {
   if (wanted > capacity_) {
-    LONGWAVE_CUDA(cudaFree, std::exchange(data_, nullptr));
-    capacity_ = 0;
+    if (data_ != nullptr) {
+      LONGWAVE_CUDA(cudaFree, std::exchange(data_, nullptr));
+      capacity_ = 0;
+      if (moved_) moved_();
+    }
     data_ = allocate_cuda(wanted);
     capacity_ = wanted;
   }

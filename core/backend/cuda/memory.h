@@ -4,14 +4,16 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 namespace longwave {
 
-// Grows when more is asked for, which waits for the device; sizes settle in the first step.
+// Grows when more is asked for, which waits for the device; sizes settle in the first step. `moved` is called when memory given
+// out before is gone.
 class CudaScratch {
  public:
-  CudaScratch() = default;
+  explicit CudaScratch(std::function<void()> moved = nullptr) : moved_(std::move(moved)) {}
   ~CudaScratch() { cudaFree(data_); }
   CudaScratch(const CudaScratch&) = delete;
   CudaScratch& operator=(const CudaScratch&) = delete;
@@ -21,6 +23,7 @@ class CudaScratch {
  private:
   void* bytes(std::size_t wanted);
 
+  std::function<void()> moved_;
   void* data_ = nullptr;
   std::size_t capacity_ = 0;
 };
