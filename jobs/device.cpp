@@ -55,6 +55,7 @@ ChosenDevice choose_cuda(Config& config, const CudaDevices& devices, int local_r
   chosen.memory = devices.gpus[device].memory;
   chosen.note = fmt::format("cuda, {}, {}, {}", info.name, info.instructions, name_of(chosen.compute));
   if (config.logging.profile) chosen.profile = add_profile(chosen.backend);
+  chosen.recorder = dynamic_cast<Recorder*>(chosen.backend.get());
   config.run.device = DeviceChoice::cuda;
   config.run.precision = Precision::bf16;
   return chosen;

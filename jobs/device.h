@@ -6,6 +6,7 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/profile/profile.h"
+#include "core/backend/recorder.h"
 #include "jobs/config/config.h"
 #include "parallel/communicator.h"
 
@@ -18,6 +19,7 @@ struct ChosenDevice {
   std::string bus_id;          // of the GPU; empty on the CPU
   double memory = 0;           // bytes of the GPU
   Profile* profile = nullptr;  // the backend's, with logging.profile
+  Recorder* recorder = nullptr;  // the backend, where it is one: not with logging.profile
 };
 
 // Resolves run.device and run.precision and writes what was chosen back to `config`. `local_ranks` share this node and this is

@@ -15,6 +15,7 @@
 #include "jobs/report/format.h"
 #include "jobs/report/report.h"
 #include "jobs/run_ranks.h"
+#include "jobs/step_graph.h"
 #include "jobs/trainer.h"
 #include "jobs/weights.h"
 #include "parallel/agreement.h"
@@ -70,6 +71,7 @@ class TrainJob {
   // The last that can be refused for what it is, before the run directory is made.
   void check_inputs() {
     const Config& config = job_.config;
+    StepGraph::check(job_);
     sampler_ = job_.data->make_sampler(config.model.context, config.run.seed, config.evaluate.passkey.train_fraction);
     const bool starts_anew = list_steps(checkpoints_folder(path_)).empty();
     if (job_.first() && starts_anew && !config.run.init_from.empty()) check_initial_weights(config.run.init_from, *job_.model);

@@ -14,7 +14,7 @@ namespace longwave {
 Trainer::Trainer(Job& job, Sampler sampler, DataParallel& optimizer, RunCheckpoints& checkpoints, Phase& phase, Progress& progress,
                  double rate)
     : job_(job), sampler_(std::move(sampler)), optimizer_(optimizer), checkpoints_(checkpoints), phase_(phase), progress_(progress),
-      rate_(rate), guard_(job.config.train.spike) {
+      rate_(rate), guard_(job.config.train.spike), graph_(job, optimizer, phase, progress) {
   const std::int64_t sequences = job.config.train.batch / job.mesh->shape().data;
   batch_tokens_ = sequences * job.config.model.context;
   const auto count = static_cast<std::size_t>(batch_tokens_);
@@ -66,9 +66,10 @@ Trainer::Outcome Trainer::train() {
 
 // A step's boundary: one reduction carries what any rank has to say, and all act on it.
 bool Trainer::stop_wanted() {
-  std::int64_t said[3] = {stop_requested(), checkpoints_.due(step_), checkpoints_.busy()};
-  job_.control.all_reduce(said, 3, Element::i64, Reduction::max);
+  std::int64_t said[4] = {stop_requested(), checkpoints_.due(step_), checkpoints_.busy(), graph_.wants_record()};
+  job_.control.all_reduce(said, 4, Element::i64, Reduction::max);
   const std::int64_t signal = said[0];
+  records_ = said[3] != 0;
   if (signal == 0) {
     checkpoints_.at_boundary(said[1] != 0, said[2] != 0, state());
     return false;
@@ -88,10 +89,9 @@ void Trainer::load_batch() {
   }
 }
 
-StepResult Trainer::compute_gradients() {
+// What is the same in every step: the batch lies where it always lies.
+void Trainer::queue_gradients(Clock::time_point& passes_queued) {
   const Config& config = job_.config;
-  const WaitWatch wait_watch(times_.exposed_communication);
-  const Clock::time_point begin = Clock::now();
   optimizer_.begin_step();
   {
     const StopWatch watch(times_.backward);
@@ -103,8 +103,16 @@ StepResult Trainer::compute_gradients() {
     job_.model->accumulate(tokens_.as<std::int32_t>() + at, targets_.as<std::int32_t>() + at, weights_.as<float>() + at,
                            last ? DataParallel::gradients_ready : nullptr, &optimizer_);
   }
-  const Clock::time_point queued = Clock::now();
-  const StepResult result = optimizer_.finish_gradients(job_.model->totals());
+  passes_queued = Clock::now();
+  optimizer_.queue_results(job_.model->totals());
+}
+
+StepResult Trainer::compute_gradients() {
+  const WaitWatch wait_watch(times_.exposed_communication);
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point queued = begin;  // a replay queues all at once
+  graph_.run([&] { queue_gradients(queued); }, records_);
+  const StepResult result = optimizer_.read_results();
   const PassTimes passes = job_.model->pass_times();
   times_.forward += passes.forward;
   times_.backward += passes.backward;

@@ -12,6 +12,7 @@
 #include "jobs/job.h"
 #include "jobs/phase.h"
 #include "jobs/progress.h"
+#include "jobs/step_graph.h"
 #include "jobs/step_guard.h"
 #include "jobs/step_times.h"
 #include "parallel/data_parallel.h"
@@ -36,6 +37,7 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
 
   void load_batch();
+  void queue_gradients(Clock::time_point& passes_queued);
   StepResult compute_gradients();
   bool accept(const StepResult& result);
   void update(const StepResult& result);
@@ -55,6 +57,8 @@ class Trainer {
   std::int64_t step_ = 0;
   std::int64_t updates_ = 0;       // steps that were not skipped
   StepGuard guard_;
+  StepGraph graph_;
+  bool records_ = false;  // the next step
   std::string stop_reason_;
 
   std::int64_t batch_tokens_;            // of this rank a step

@@ -14,9 +14,9 @@ bool may_change(const std::string& key) {
   for (const char* section : {"evaluate.", "logging.", "parallel.", "checkpoint.", "watchdog."}) {
     if (key.starts_with(section)) return true;
   }
-  static const std::vector<std::string> keys = {"run.name",        "run.dir",       "run.device",  "run.resume",
-                                                "run.resume_step", "run.init_from", "train.steps", "train.micro_batch",
-                                                "train.on_bad_step"};
+  static const std::vector<std::string> keys = {"run.name",   "run.dir",         "run.device",    "run.cuda_graph",
+                                                "run.resume", "run.resume_step", "run.init_from", "train.steps",
+                                                "train.micro_batch", "train.on_bad_step"};
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 

@@ -17,6 +17,7 @@ namespace longwave {
 enum class Resume { automatic, required, never };
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class Precision { automatic, bf16, fp32 };
+enum class GraphChoice { automatic, on, off };
 enum class OnBadStep { skip, stop };
 enum class OnSaveError { proceed, abort };
 
@@ -26,6 +27,7 @@ struct RunConfig {
   std::uint64_t seed = 1;
   DeviceChoice device = DeviceChoice::automatic;
   Precision precision = Precision::automatic;
+  GraphChoice cuda_graph = GraphChoice::off;
   Resume resume = Resume::automatic;
   std::int64_t resume_step = 0;  // the step to go back to; 0: the newest
   std::string init_from;  // run, checkpoint, safetensors file or Hugging Face folder with the initial weights; empty: drawn

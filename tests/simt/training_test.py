@@ -2,8 +2,8 @@
 
   training_test.py CASE --simt PROGRAM --cpu PROGRAM --mpirun MPIRUN --text FILE
 
-Cases: a mesh as DATAxTENSOR; `checkpoints`; `refusals`; `preflight`; `driverless`, where the CPU's program is one that was linked
-with CUDA.
+Cases: a mesh as DATAxTENSOR; `graph-` and a mesh: with run.cuda_graph against without; `checkpoints`; `refusals`; `preflight`;
+`driverless`, where the CPU's program is one that was linked with CUDA.
 """
 import argparse
 import json
@@ -27,13 +27,18 @@ logging: {every: 1}
 
 
 def run(program, arguments, ranks=1, environment=None):
+    return launch([], program, arguments, ranks, environment)
+
+
+def launch(before, program, arguments, ranks, environment=None):
+    """`before`: a command that each rank's program is an argument of."""
     command = [OPTIONS.mpirun, "-n", str(ranks)] if ranks > 1 else []
-    command += [program, "train", str(JOB_FILE), f"run.dir={FOLDER}", *arguments]
+    command += [*before, program, "train", str(JOB_FILE), f"run.dir={FOLDER}", *arguments]
     return subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False)
 
 
-def train(program, name, *arguments, ranks=1):
-    result = run(program, [f"run.name={name}", *arguments], ranks)
+def train(program, name, *arguments, ranks=1, environment=None):
+    result = run(program, [f"run.name={name}", *arguments], ranks, environment)
     if result.returncode != 0:
         sys.exit(f"{name}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
     return result.stdout
@@ -76,6 +81,48 @@ def check_mesh(data, tensor):
     expect_close("perplexity at 4 x the training length", perplexity("gpu"), perplexity("cpu"))
 
 
+def check_graph(data, tensor):
+    """The same bits, step by step, under a changing learning rate, with several micro-batches, evaluations and a resume."""
+    model = {(1, 1): ["position.learnable=true"], (2, 1): [], (1, 2): ["position.kind=alibi", "model.qk_norm=true"]}[data, tensor]
+    ranks = data * tensor
+    common = [*model, f"parallel.tensor={tensor}", "run.device=cuda", "train.steps=6", "train.micro_batch=1", "evaluate.every=2",
+              "evaluate.lengths=[64]", "evaluate.tokens=128", "checkpoint.every_steps=3", "checkpoint.keep=4"]
+    recorded = re.compile(r"^a step is one CUDA graph now: (\d+) operations", re.MULTILINE)
+
+    def exact(name):
+        keys = ("loss", "grad_norm", "learning_rate")
+        return {step: [line[key] for key in keys] for step, line in metrics(name).items()}
+
+    def compare(what, name, output, records=True):
+        counts = [int(count) for count in recorded.findall(output)]
+        if records != bool(counts) or any(count < 100 for count in counts):
+            sys.exit(f"{what}: graphs of {counts} operations were recorded\n{output}")
+        if exact(name) != exact("queued"):
+            sys.exit(f"{what}: {exact(name)}\nnot {exact('queued')}")
+
+    compare("without", "queued", train(OPTIONS.simt, "queued", *common, ranks=ranks), records=False)
+    if len({rate for _, _, rate in exact("queued").values()}) < 5:
+        sys.exit(f"the learning rate stays as it is: {exact('queued')}")
+    compare("recorded", "recorded", train(OPTIONS.simt, "recorded", *common, "run.cuda_graph=true", ranks=ranks))
+    resumed = train(OPTIONS.simt, "recorded", *common, "run.cuda_graph=auto", "run.resume_step=3", ranks=ranks)
+    compare("resumed", "recorded", resumed)
+    if data == 1:
+        return
+    compare("eager queues", "eager", train(OPTIONS.simt, "eager", *common, "run.cuda_graph=auto", ranks=ranks,
+                                           environment={"LONGWAVE_SIMT_QUEUES": "eager"}))
+    # The last rank alone cannot record: none does.
+    limit = "export LONGWAVE_SIMT_CAPTURE_LIMIT=150"
+    broken = ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" != {ranks - 1} ] || {limit}; exec "$@"', "sh"]
+    falls_back = launch(broken, OPTIONS.simt, ["run.name=broken", *common, "run.cuda_graph=auto"], ranks)
+    if falls_back.returncode != 0 or "steps are queued one by one: no CUDA graph: " not in falls_back.stdout:
+        sys.exit(f"a capture that breaks: exit code {falls_back.returncode}\n{falls_back.stdout}\n{falls_back.stderr}")
+    compare("broken", "broken", falls_back.stdout, records=False)
+    refused = launch(broken, OPTIONS.simt, ["run.name=refused", *common, "run.cuda_graph=true"], ranks)
+    lines = [line for line in refused.stderr.splitlines() if line.startswith("longwave: ")]
+    if refused.returncode != 78 or len(lines) != 1 or not lines[0].endswith("; use run.cuda_graph=false"):
+        sys.exit(f"a capture that has to work: exit code {refused.returncode}\n{refused.stdout}\n{refused.stderr}")
+
+
 def check_checkpoints():
     """Half a run on one device, the other half on the other, both ways; the schedule is that of the half it is in."""
     first, whole = ["train.steps=5", "checkpoint.every_steps=5"], ["train.steps=8"]
@@ -96,6 +143,8 @@ def check_refusals():
             (OPTIONS.simt, ["model.head_dim=32"], 1, {}, "model.head_dim is 32"),
             (OPTIONS.simt, [], 1, {"LONGWAVE_SIMT_CAPABILITY": "75"}, "the GPU is sm_75"),
             (OPTIONS.simt, ["run.precision=fp32"], 1, {}, "run.precision is fp32"),
+            (OPTIONS.simt, ["run.cuda_graph=true", "logging.profile=true"], 1, {}, "run.cuda_graph: true, but logging.profile"),
+            (OPTIONS.cpu, ["run.cuda_graph=true", "run.device=cpu"], 1, {}, "run.cuda_graph: true, but the job runs on the CPU"),
             (OPTIONS.simt, ["parallel.tensor=2"], 2, {"LONGWAVE_SIMT_DEVICES": "1"}, "ranks 0 and 1 share one GPU")]:
         result = run(program, ["run.name=refused", "run.device=cuda", *arguments], ranks, environment)
         lines = [line for line in result.stderr.splitlines() if line.startswith("longwave: ")]
@@ -154,5 +203,7 @@ if __name__ == "__main__":
             check_refusals()
         elif OPTIONS.case == "preflight":
             check_preflight()
+        elif OPTIONS.case.startswith("graph-"):
+            check_graph(*map(int, OPTIONS.case.removeprefix("graph-").split("x")))
         else:
             check_mesh(*map(int, OPTIONS.case.split("x")))
