@@ -17,13 +17,14 @@ cd "$(dirname "$0")/.."
 
 part_seconds=470
 out="build-gpu-out" pack="build-gpu-pack" wanted=all budget=0
-parts=(start suite train kernels attention 60m 180m 1.2b memcheck racecheck)
+parts=(start suite train graph kernels attention 60m 180m 1.2b memcheck racecheck)
 
 describe() {
   case $1 in
     start) echo "the programs and their libraries load (needs no GPU)" ;;
     suite) echo "every kernel against its fp64 reference" ;;
     train) echo "a training run of the 60M model" ;;
+    graph) echo "its first steps as a CUDA graph and one by one: the same losses" ;;
     kernels) echo "every operation's time beside its floor" ;;
     attention) echo "attention beside PyTorch's scaled_dot_product_attention" ;;
     60m | 180m | 1.2b) echo "tokens/s of the $1 model beside PyTorch, eager and compiled" ;;

@@ -44,6 +44,15 @@ case $part in
     ;;
   suite) suite '*' "--gtest_output=json:$out/suite.json" ;;
   train) exec "$out/bin/longwave" train tests/gpu/60m.yaml "${data[@]}" ;;
+  graph)
+    results() { grep -o '"\(loss\|grad_norm\)": *[^,}]*' "$out/runs/graph-$1/metrics.jsonl"; }
+    for graph in false true; do
+      rm -rf "$out/runs/graph-$graph"
+      "$out/bin/longwave" train tests/gpu/60m.yaml "${data[@]}" "run.name=graph-$graph" "run.cuda_graph=$graph" train.steps=40 \
+        train.micro_batch=16 evaluate.every=15 evaluate.tokens=8192 'evaluate.lengths=[512]' logging.every=1
+    done
+    [ -n "$(results true)" ] && diff <(results false) <(results true)
+    ;;
   kernels) exec "$out/bin/gpu_kernels" --json "$out/kernels.json" ;;
   attention)
     have_torch || { say "python3 has no PyTorch with CUDA"; exit 3; }
