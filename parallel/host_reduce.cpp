@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 
 namespace longwave {
@@ -42,7 +43,7 @@ void reduce_block(const void* const* sources, int num_sources, T* out, std::int6
 template <class T, class Operation>
 void reduce(const void* const* sources, int num_sources, void* out, std::int64_t count, Operation operation) {
   using Accumulator = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
-  const std::int64_t blocks = (count + block_elements - 1) / block_elements;
+  const std::int64_t blocks = divide_up(count, block_elements);
 #pragma omp parallel for schedule(static) if (count >= parallel_elements)
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t begin = block * block_elements;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 
 namespace longwave {
@@ -31,8 +32,6 @@ struct Header {
 static_assert(sizeof(Header) == 64);
 
 std::uint64_t header_checksum(const Header& header) { return XXH3_64bits(&header, offsetof(Header, checksum)); }
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // The file's size by its header. In 128 bits: the fields are not to be trusted before this agrees with the real size.
 __extension__ using uint128 = unsigned __int128;
@@ -92,7 +91,7 @@ TokenShard::TokenShard(MappedFile file, const Tokenizer* tokenizer, std::int64_t
   limit_ = id_limit(vocabulary_, model_vocabulary);
   documents_ = static_cast<std::int64_t>(header.documents);
   block_bytes_ = static_cast<std::int64_t>(header.block_bytes);
-  blocks_ = (ids_.count * ids_.width + block_bytes_ - 1) / block_bytes_;
+  blocks_ = divide_up(ids_.count * ids_.width, block_bytes_);
   checked_ = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(blocks_));
 }
 

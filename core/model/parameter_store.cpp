@@ -1,5 +1,6 @@
 #include "core/model/parameter_store.h"
 
+#include "core/base/divide.h"
 #include "core/base/random.h"
 
 namespace longwave {
@@ -7,11 +8,6 @@ namespace {
 
 constexpr std::int64_t flat_alignment = 64;      // elements: 256 bytes of fp32
 constexpr std::size_t frozen_alignment = 256;    // bytes
-
-template <class T>
-T round_up(T value, T unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 }  // namespace
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/divide.h"
+
 namespace longwave {
 namespace {
 
@@ -85,7 +87,7 @@ Snapshot::Snapshot(const ParameterStore& store, Backend& backend, const DataPara
 
 void Snapshot::add_run(std::size_t tensor, const Parameter& parameter, std::int64_t begin, const std::vector<Tensor>& parts) {
   constexpr std::size_t alignment = 64;
-  bytes_ = (bytes_ + alignment - 1) / alignment * alignment;
+  bytes_ = round_up(bytes_, alignment);
   const std::size_t base = bytes_;
   const std::size_t element = size_of(tensors_[tensor].dtype);
   std::int64_t count = 0;

@@ -6,14 +6,12 @@
 #include <cstdint>
 
 #include "core/backend/cpu/amx_kernels.h"
+#include "core/base/divide.h"
 
 namespace longwave {
 
 // A packed panel of the right operand stays in the second cache (2 MiB on every processor with AMX) while rows stream by.
 inline constexpr std::int64_t amx_right_panel_elements = 512 * 1024;
-
-inline std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-inline std::int64_t round_up(std::int64_t value, std::int64_t to) { return divide_up(value, to) * to; }
 
 // `count` in whole blocks, at least one.
 inline std::int64_t whole_amx_blocks(std::int64_t count) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "core/backend/cpu/attention_kernels.h"
+#include "core/base/divide.h"
 #include "core/base/error.h"
 
 namespace longwave {
@@ -16,8 +17,6 @@ LONGWAVE_DEFINE_KERNELS(AttentionForwardKernels, attention_forward_kernels)
 LONGWAVE_DEFINE_KERNELS(AttentionBackwardKernels, attention_backward_kernels)
 
 namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 struct AlignedDelete {
   void operator()(float* pointer) const { ::operator delete[](pointer, std::align_val_t{64}); }
@@ -76,7 +75,7 @@ struct PartialSums {
 
   explicit PartialSums(AttentionShape shape) {
     const std::int64_t groups = std::max<std::int64_t>(shape.batch * shape.kv_heads, 1);
-    const std::int64_t blocks = shape.heads / shape.kv_heads * ((shape.length + attention_block - 1) / attention_block);
+    const std::int64_t blocks = shape.heads / shape.kv_heads * divide_up(shape.length, attention_block);
     parts = std::clamp<std::int64_t>(16 / groups, 1, std::clamp<std::int64_t>(blocks, 1, 8));
     row = round_up(shape.head_dim, attention_lane_multiple);
     head = row * round_up(shape.length, attention_block);
@@ -91,10 +90,10 @@ void attention_forward_cpu(Tensor q, Tensor k, Tensor v, AttentionShape shape, A
   const AttentionOperands operands = operands_of(q, k, v, out, lse, shape, options);
   const auto block_kernel =
       q.dtype == DType::f32 ? attention_forward_kernels().block_f32 : attention_forward_kernels().block_bf16;
-  const std::int64_t blocks = (shape.length + attention_block - 1) / attention_block;
+  const std::int64_t blocks = divide_up(shape.length, attention_block);
   const bool tiles = on_tiles(q.dtype, shape.head_dim);
   const std::int64_t at_once = blocks_at_once(tiles, shape.head_dim);
-  const std::int64_t ranges = (blocks + at_once - 1) / at_once;
+  const std::int64_t ranges = divide_up(blocks, at_once);
   const std::int64_t units = shape.batch * shape.heads * ranges;
   // The last blocks of queries have the most keys: they go first, and the short ones fill the end.
 #pragma omp parallel for schedule(dynamic)
@@ -131,10 +130,10 @@ void attention_backward_cpu(Tensor q, Tensor k, Tensor v, Tensor out, Tensor dou
   float* const base = workspace.as<float>();
   const std::int64_t groups = shape.batch * shape.kv_heads;
   const std::int64_t heads_of_group = shape.heads / shape.kv_heads;
-  const std::int64_t blocks = (shape.length + attention_block - 1) / attention_block;
+  const std::int64_t blocks = divide_up(shape.length, attention_block);
   const bool tiles = on_tiles(q.dtype, shape.head_dim);
   const std::int64_t at_once = blocks_at_once(tiles, shape.head_dim);
-  const std::int64_t ranges = (blocks + at_once - 1) / at_once;
+  const std::int64_t ranges = divide_up(blocks, at_once);
 
   // Turns the sums of one row, `at` those of its dk in the first part, into row r of dk and dv.
   const auto write_row = [&](const float* at, std::int64_t r) {

@@ -52,8 +52,8 @@ void rmsnorm_backward_cpu(Tensor dy, Tensor x, Tensor gain, Tensor rstd, Tensor 
   float* total = dgain.as<float>();
   // dgain sums over rows: each block of rows into a line of its own, then the lines in order, so that the order of the sum
   // does not depend on the threads. At most 64 blocks bound the working memory.
-  const std::int64_t block_rows = std::max<std::int64_t>(16, (rows + 63) / 64);
-  const std::int64_t blocks = (rows + block_rows - 1) / block_rows;
+  const std::int64_t block_rows = std::max<std::int64_t>(16, divide_up(rows, 64));
+  const std::int64_t blocks = divide_up(rows, block_rows);
   float* partial = scratch.get<float>(blocks * width);  // [blocks, width]
   parallel_ranges(rows, block_rows, [&, width = width](std::int64_t begin, std::int64_t end) {
     float* line = partial + begin / block_rows * width;

@@ -31,7 +31,7 @@ void adamw_cpu(Tensor master, Tensor gradient, Tensor moment1, Tensor moment2, T
 
 void sum_of_squares_cpu(Tensor x, Tensor sum, Scratch& scratch) {
   const float* values = x.as<float>();
-  const std::int64_t blocks = (x.count() + elements_a_range - 1) / elements_a_range;
+  const std::int64_t blocks = divide_up(x.count(), elements_a_range);
   double* partial = scratch.get<double>(blocks);
   parallel_ranges(x.count(), elements_a_range, [&](std::int64_t begin, std::int64_t end) {
     partial[begin / elements_a_range] = optimizer_kernels().sum_of_squares(values + begin, end - begin);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/base/divide.h"
 #include "core/tensor/tensor.h"
 
 namespace longwave {
@@ -12,7 +13,7 @@ namespace longwave {
 // body(begin, end) over [0, count) in ranges of `grain`, the last one shorter.
 template <class Body>
 void parallel_ranges(std::int64_t count, std::int64_t grain, const Body& body) {
-  const std::int64_t ranges = (count + grain - 1) / grain;
+  const std::int64_t ranges = divide_up(count, grain);
 #pragma omp parallel for schedule(static) if (ranges > 1)
   for (std::int64_t range = 0; range < ranges; ++range) body(range * grain, std::min(count, (range + 1) * grain));
 }

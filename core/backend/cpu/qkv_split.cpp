@@ -100,7 +100,7 @@ void qkv_split_forward_cpu(Tensor qkv, AttentionShape shape, const PositionTable
   operands.stream = streams({q, k, v}, shape.head_dim);
   const auto kernel = q.dtype == DType::f32 ? qkv_split_kernels().forward_f32 : qkv_split_kernels().forward_bf16;
   constexpr std::int64_t span = 64;
-  const std::int64_t spans = (shape.length + span - 1) / span;
+  const std::int64_t spans = divide_up(shape.length, span);
 #pragma omp parallel for schedule(static)
   for (std::int64_t unit = 0; unit < shape.batch * spans; ++unit) {
     const std::int64_t begin = unit % spans * span;
