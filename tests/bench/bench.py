@@ -83,19 +83,17 @@ def model_arguments(case, position):
     return words
 
 
-def start_ours(options, case, layout, position, environment=None):
+def start_ours(options, case, layout, position, environment=None, words=()):
     ranks, threads = LAYOUTS[layout]
     launcher = ["mpirun", "-n", str(ranks), "--bind-to", "none"] if ranks > 1 else []
     command = launcher + [options.worker] + model_arguments(case, position)
-    command += [f"--seconds={options.seconds}"] + ["--fp32"] * options.fp32 + ["--cuda"] * on_gpu(layout)
+    command += [f"--seconds={options.seconds}"] + ["--fp32"] * options.fp32 + ["--cuda"] * on_gpu(layout) + list(words)
     return Worker(command, 1, threads, environment or {})
 
 
-def library_rate(options, layout):
-    """Operations a second of the library's matrix product on all ranks: oneDNN's, without our kernels on AMX tiles."""
-    worker = start_ours(options, "evaluate-16x", layout, "rope", {"LONGWAVE_MAX_ISA": "avx512_bf16"})
-    worker.stop()
-    return worker.rate
+def start_product(options, layout):
+    """Rounds of 1e12 operations of the library's matrix product on all ranks: oneDNN's, without our kernels on AMX tiles."""
+    return start_ours(options, "evaluate-16x", layout, "rope", {"LONGWAVE_MAX_ISA": "avx512_bf16"}, ["--product"])
 
 
 def start_torch(options, case, layout, compiled):
@@ -128,7 +126,8 @@ def measure(options, case, layout):
     tokens = batch * length
     ours = start_ours(options, case, layout, "fope")
     row = {"case": case, "layout": layout, "ours": None, "peer": None, "ratio": None, "fraction_of_rate": None}
-    runs = []
+    runs = {"ours": [], "product": []}
+    workers = {"ours": ours} if on_gpu(layout) else {"ours": ours, "product": start_product(options, layout)}
     # One peer at a time: together they would not fit into the memory of a laptop.
     for mode in ("eager", "compile") if options.python else ():
         try:
@@ -136,22 +135,29 @@ def measure(options, case, layout):
         except SystemExit as problem:  # ours is worth having without it
             print(f"PyTorch {mode} is left out: {problem}", file=sys.stderr)
             continue
-        pair = alternate({"ours": ours, "peer": peer}, options.rounds)
+        pair = alternate({**workers, "peer": peer}, options.rounds)
         peer.stop()
-        runs += pair["ours"]
-        peer_seconds = median_seconds(pair["peer"])
-        row[mode] = tokens / peer_seconds
-        ratio = peer_seconds / median_seconds(pair["ours"])
+        for name in workers:
+            runs[name] += pair[name]
+        row[mode] = tokens / median_seconds(pair["peer"])
+        ratio = statistics.median(peer / own for (own, _), (peer, _) in zip(pair["ours"], pair["peer"]))
         if row["ratio"] is None or ratio < row["ratio"]:
             row.update(peer=row[mode], ratio=ratio, peer_mode=mode)
-    if not runs:
-        runs = alternate({"ours": ours}, options.rounds)["ours"]
-    row["ours"] = tokens / median_seconds(runs)
+    if not runs["ours"]:
+        runs.update(alternate(workers, options.rounds))
+    row["ours"] = tokens / median_seconds(runs["ours"])
     row["operations_per_token"] = operations_per_token(model, length, evaluate)
-    row["rate"] = ours.rate if on_gpu(layout) else library_rate(options, layout)
-    row["fraction_of_rate"] = row["ours"] * row["operations_per_token"] / row["rate"]
+    operations = tokens * row["operations_per_token"]
+    if on_gpu(layout):
+        row["rate"] = ours.rate
+        row["fraction_of_rate"] = row["ours"] * row["operations_per_token"] / row["rate"]
+    else:
+        workers["product"].stop()
+        row["rate"] = 1e12 / median_seconds(runs["product"])
+        row["fraction_of_rate"] = statistics.median(
+            operations / seconds * product / 1e12 for (seconds, _), (product, _) in zip(runs["ours"], runs["product"]))
     row["own_rate"] = ours.rate
-    row["processors"] = statistics.median(own / seconds for seconds, own in runs) / LAYOUTS[layout][1]
+    row["processors"] = statistics.median(own / seconds for seconds, own in runs["ours"]) / LAYOUTS[layout][1]
     rows = [row]
     if case == "quickstart":
         rope = start_ours(options, case, layout, "rope")
@@ -173,10 +179,10 @@ def show(rows):
         mode = row.get("peer_mode", "-")
         print(f"{row['case']:<16}{row['layout']:<8}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}{row['fraction_of_rate']:>9.2f}"
               f"{row['rate'] / 1e12:>9.2f}{row['own_rate'] / 1e12:>10.2f}{row['processors']:>12.2f}")
-    print("\nMedians of alternating rounds. layout: ranks x threads. of rate: operations of the step over the rate of oneDNN's\n"
-          "(on a GPU cuBLASLt's) large square product, measured beside it (TFLOP/s); own rate: the same product by our kernels, where\n"
-          "the processor has AMX. processors: share of its processors that our program got; below\n"
-          "0.95 something else was running and the figures are not worth keeping.")
+    print("\nMedians of alternating rounds, ratios within a round. layout: ranks x threads. of rate: operations of the step over the\n"
+          "rate of oneDNN's (on a GPU cuBLASLt's) large square product, measured by turns (TFLOP/s); own rate: the same product by our\n"
+          "kernels, where the processor has AMX. processors: share of its processors that our program got; below 0.95 something else\n"
+          "was running and the figures are not worth keeping.")
 
 
 def main():

@@ -49,6 +49,7 @@ struct Arguments {
   bool fp32 = false;
   bool cuda = false;
   bool profile = false;
+  bool product = false;
   double round_seconds = 1;
   std::string control;
 };
@@ -71,6 +72,7 @@ Arguments parse(int argc, char** argv) {
   app.add_flag("--fp32", a.fp32);
   app.add_flag("--cuda", a.cuda, "On the first GPU instead of the CPU");
   app.add_flag("--profile", a.profile, "Print the table of operations at the end");
+  app.add_flag("--product", a.product, "A round is 1e12 operations of large matrix products instead of a step");
   app.add_option("--seconds", a.round_seconds, "About, of a round");
   app.add_option("--control", a.control, "Folder of go-N and stop; without it three rounds are run at once");
   try {
@@ -117,12 +119,10 @@ class Worker {
       ranks_.barrier();
       const Clock::time_point start = Clock::now();
       const std::clock_t processor = std::clock();
-      for (std::int64_t i = 0; i < steps_; ++i) step();
+      const double seconds_a_step = arguments_.product ? 1e12 / rate() : seconds_of_steps();
       const double processor_seconds = static_cast<double>(std::clock() - processor) / CLOCKS_PER_SEC;
-      const double seconds = all_reduce_value(ranks_, seconds_since(start), Reduction::max);
-      profiled_seconds += seconds;
-      const auto steps = static_cast<double>(steps_);
-      say(fmt::format("round {:.6f} {:.6f}", seconds / steps, processor_seconds / steps));
+      profiled_seconds += seconds_since(start);
+      say(fmt::format("round {:.6f} {:.6f}", seconds_a_step, processor_seconds / static_cast<double>(steps_)));
     }
     if (profile_ != nullptr && first_) {
       const Profile measured = *profile_;
@@ -168,6 +168,13 @@ class Worker {
     optimizer_->apply({.learning_rate = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .epsilon = 1e-8f, .weight_decay = 0.1f,
                        .gradient_scale = result.gradient_scale(1)});
     model_.parameters_changed();
+  }
+
+  // Of the slowest rank.
+  double seconds_of_steps() {
+    const Clock::time_point start = Clock::now();
+    for (std::int64_t i = 0; i < steps_; ++i) step();
+    return all_reduce_value(ranks_, seconds_since(start), Reduction::max) / static_cast<double>(steps_);
   }
 
   double rate() {
