@@ -59,8 +59,9 @@ template <class T> void forward_block(const AttentionOperands& operands, Attenti
     } else {
       multiply<Words, Causal::full>(key_rows, query_columns, products, tile, words, tile, false);
     }
-    softmax<Words>(diagonal, products, probabilities, scale, static_cast<float>(block.first_query - key), state);
-    if (state.moved && key > 0) rescale_rows(out, columns, state.rescale);
+    const auto distance = static_cast<float>(block.first_query - key);
+    const bool moved = softmax<Words>(diagonal, products, probabilities, scale, distance, state);
+    if (moved && key > 0) rescale_rows(out, columns, state.rescale);
     const Left<Word> weights{probabilities, 1, tile};
     if (diagonal) {
       multiply<Words, Causal::query_sum>(weights, value_rows, out, columns, tile / Words::pair, columns, key > 0);

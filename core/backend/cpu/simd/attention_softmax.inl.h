@@ -8,6 +8,21 @@
 namespace longwave::simd::LONGWAVE_ISA {
 namespace {
 
+// Of a probability that is kept as Words: in bf16 a relative error of 9e-5, a twentieth of its rounding, is as good as less.
+template <class Words> inline Vec exp2_for(Vec x) {
+#if defined(__AVX512F__)
+  if constexpr (Words::pair == 2) {
+    constexpr int below = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+    const Vec r = reinterpret_cast<Vec>(_mm512_maskz_reduce_ps(0xffff, reinterpret_cast<__m512>(x), below));
+    Vec p = r * 7.70671740e-2f + 0.227644846f;
+    p = p * r + 0.695116818f;
+    p = p * r + 1.0f;
+    return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), reinterpret_cast<__m512>(x)));
+  }
+#endif
+  return exp2_negative(x);
+}
+
 inline Vec lane_numbers() {
   Vec numbers;
   for (int i = 0; i < lanes; ++i) numbers[i] = static_cast<float>(i);
@@ -34,7 +49,6 @@ struct OnlineSoftmax {
   float maximum[tile];
   float sum[tile];      // of 2^(logit - maximum)
   float rescale[tile];  // 2^(maximum before this tile - maximum)
-  bool moved = false;   // some maximum changed
 };
 
 // Logits of one key for `lanes` queries; `distance` is query - key at key 0 of the tile.
@@ -45,59 +59,70 @@ template <bool alibi> inline Vec logits(const float* products, LogitScale scale,
 }
 
 // Products S^T [keys, queries] become probabilities relative to the running maximum: fp32 in place, or pairs of keys in bf16
-// [keys / 2, queries], as the left operand of P V.
-template <class Words, bool diagonal, bool alibi>
-void softmax_tile(float* products, typename Words::Word* probabilities, LogitScale scale, float key_distance,
-                  OnlineSoftmax& state) {
-  state.moved = false;
-  for (int first = 0; first < tile; first += lanes) {
-    const Vec query = lane_numbers() + static_cast<float>(first);
-    const Vec distance = query + key_distance;
-    const int keys = diagonal ? first + lanes : tile;  // the others are masked for all these queries
-    const Vec before = load(state.maximum + first);
-    Vec parts[4] = {before, before, before, before};  // four chains, not one that waits for itself
-    for (int key = 0; key < keys; key += 4) {
+// [keys / 2, queries], as the left operand of P V. Of queries `first` to first + lanes; says whether some maximum changed.
+// `general` is for ALiBi, and for a scale that is not positive.
+template <class Words, bool diagonal, bool general>
+bool softmax_lanes(float* products, typename Words::Word* probabilities, LogitScale scale, float key_distance, OnlineSoftmax& state,
+                   int first) {
+  const Vec query = lane_numbers() + static_cast<float>(first);
+  const Vec distance = query + key_distance;
+  const int keys = diagonal ? first + lanes : tile;  // the others are masked for all these queries
+  const Vec before = load(state.maximum + first);
+  const Vec lowest = broadcast(-3e38f);
+  Vec parts[4] = {lowest, lowest, lowest, lowest};  // four chains, not one that waits for itself
+  for (int key = 0; key < keys; key += 4) {
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        Vec logit = logits<alibi>(products + (key + i) * tile + first, scale, distance, key + i);
-        if constexpr (diagonal) logit = query >= static_cast<float>(key + i) ? logit : before;
-        parts[i] = maximum(logit, parts[i]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      const float* const at = products + (key + i) * tile + first;
+      Vec logit = general ? logits<general>(at, scale, distance, key + i) : load(at);  // else scaled once, below
+      if constexpr (diagonal) logit = query >= static_cast<float>(key + i) ? logit : lowest;
+      parts[i] = maximum(logit, parts[i]);
     }
-    const Vec after = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]));
-    Vec sum{};
-    const auto probability = [&](int key) {
-      Vec p = exp2_negative(logits<alibi>(products + key * tile + first, scale, distance, key) - after);
-      if constexpr (diagonal) p = query >= static_cast<float>(key) ? p : Vec{};
-      sum += p;
-      return p;
-    };
-    for (int key = 0; key < keys; key += Words::pair) {
-      if constexpr (Words::pair == 1) {
-        store(probabilities + key * tile + first, probability(key));
-      } else {
-        const Vec even = probability(key), odd = probability(key + 1);
-        store_pairs(probabilities + key / 2 * tile + first, even, odd);
-      }
-    }
-    for (int key = keys; key < tile; key += Words::pair) {
-      store(reinterpret_cast<float*>(probabilities + key / Words::pair * tile + first), Vec{});
-    }
-    const Vec rescale = exp2_negative(before - after);
-    store(state.rescale + first, rescale);
-    store(state.sum + first, load(state.sum + first) * rescale + sum);
-    store(state.maximum + first, after);
-    for (int i = 0; i < lanes; ++i) state.moved |= before[i] != after[i];
   }
+  const Vec most = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]));
+  const Vec after = maximum(general ? most : most * scale.scale, before);
+  Vec sum{};
+  const auto probability = [&](int key) {
+    Vec p = exp2_for<Words>(logits<general>(products + key * tile + first, scale, distance, key) - after);
+    if constexpr (diagonal) p = query >= static_cast<float>(key) ? p : Vec{};
+    sum += p;
+    return p;
+  };
+  for (int key = 0; key < keys; key += Words::pair) {
+    if constexpr (Words::pair == 1) {
+      store(probabilities + key * tile + first, probability(key));
+    } else {
+      const Vec even = probability(key), odd = probability(key + 1);
+      store_pairs(probabilities + key / 2 * tile + first, even, odd);
+    }
+  }
+  for (int key = keys; key < tile; key += Words::pair) {
+    store(reinterpret_cast<float*>(probabilities + key / Words::pair * tile + first), Vec{});
+  }
+  const Vec rescale = exp2_negative(before - after);
+  store(state.rescale + first, rescale);
+  store(state.sum + first, load(state.sum + first) * rescale + sum);
+  store(state.maximum + first, after);
+  return differ(before, after);
 }
 
+template <class Words> using SoftmaxLanes = bool (*)(float* products, typename Words::Word* probabilities, LogitScale scale,
+                                                     float key_distance, OnlineSoftmax& state, int first);
+template <class Words> SoftmaxLanes<Words> softmax_of(bool diagonal, LogitScale scale) {
+  const bool general = scale.slope != 0 || scale.scale <= 0;
+  if (diagonal) return general ? softmax_lanes<Words, true, true> : softmax_lanes<Words, true, false>;
+  return general ? softmax_lanes<Words, false, true> : softmax_lanes<Words, false, false>;
+}
+
+// A whole tile; says whether some maximum changed.
 template <class Words, class Word = typename Words::Word>
-void softmax(bool diagonal, float* products, Word* probabilities, LogitScale scale, float key_distance, OnlineSoftmax& state) {
-  const bool alibi = scale.slope != 0;
-  if (diagonal && alibi) return softmax_tile<Words, true, true>(products, probabilities, scale, key_distance, state);
-  if (diagonal) return softmax_tile<Words, true, false>(products, probabilities, scale, key_distance, state);
-  if (alibi) return softmax_tile<Words, false, true>(products, probabilities, scale, key_distance, state);
-  softmax_tile<Words, false, false>(products, probabilities, scale, key_distance, state);
+bool softmax(bool diagonal, float* products, Word* probabilities, LogitScale scale, float key_distance, OnlineSoftmax& state) {
+  const SoftmaxLanes<Words> lanes_of = softmax_of<Words>(diagonal, scale);
+  bool moved = false;
+  for (int first = 0; first < tile; first += lanes) {
+    moved |= lanes_of(products, probabilities, scale, key_distance, state, first);
+  }
+  return moved;
 }
 
 // ---- backward
@@ -134,7 +159,7 @@ void tile_gradients_of(const float* products, const float* value_products, Logit
     const auto probability = [&](int key) {
       Vec logit = load(products + key * tile + first) * scale.scale - lse;
       if constexpr (alibi) logit += scale.slope * static_cast<float>(key);
-      const Vec p = exp2_negative(logit);
+      const Vec p = exp2_for<Words>(logit);
       if constexpr (diagonal) return query >= static_cast<float>(key) ? p : Vec{};
       return p;
     };

@@ -154,6 +154,18 @@ inline Vec square_root(Vec value) {
 inline Vec maximum(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec minimum(Vec a, Vec b) { return a < b ? a : b; }
 
+// Whether some lane differs.
+inline bool differ(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_NEQ_UQ) != 0;
+#else
+  const IntVec different = a != b;
+  bool any = false;
+  for (int i = 0; i < lanes; ++i) any |= different[i] != 0;
+  return any;
+#endif
+}
+
 // Horizontal reductions, as a tree: the same order on every call.
 inline float sum(Vec value) {
   float part[lanes];

@@ -11,6 +11,21 @@ namespace {
 
 using Word = std::uint32_t;
 
+// Rows m.. and columns n.. of out (+)= left right, over [begin, end) of the summed axis in tiles: 32 x 32.
+inline void multiply_part(LeftTiles left, RightTiles right, float* out, std::int64_t out_row, std::int64_t m, std::int64_t n,
+                          std::int64_t begin, std::int64_t end, bool accumulate) {
+  left.data += m / amx_tile_rows * left.block;
+  right.data += n / amx_tile_rows * right.block;
+  float* const to = out + m * out_row + n;
+  if (accumulate) {
+    load_block(to, out_row);
+  } else {
+    zero_block();
+  }
+  add_products(left, right, begin, end);
+  store_block(to, out_row);
+}
+
 // out [rows, columns] (+)= left [rows, depth] right [depth, columns], as far as `causal` says it matters: of
 // - key_query, out [keys, queries]: blocks with some query >= key;
 // - query_sum, here out [..., queries] summed over keys: keys of blocks up to the query's;
@@ -24,18 +39,7 @@ void multiply_tiles(LeftTiles left, RightTiles right, float* out, std::int64_t o
       if (causal == Causal::key_query && n + amx_block <= m) break;
       const std::int64_t begin = causal == Causal::key_sum ? m / amx_tile_depth : 0;
       const std::int64_t end = causal == Causal::query_sum ? n / amx_tile_depth + 1 : depth / amx_tile_depth;
-      LeftTiles rows_of_m = left;
-      rows_of_m.data += m / amx_tile_rows * left.block;
-      RightTiles columns_of_n = right;
-      columns_of_n.data += n / amx_tile_rows * right.block;
-      float* to = out + m * out_row + n;
-      if (accumulate) {
-        load_block(to, out_row);
-      } else {
-        zero_block();
-      }
-      add_products(rows_of_m, columns_of_n, begin, end);
-      store_block(to, out_row);
+      multiply_part(left, right, out, out_row, m, n, begin, end, accumulate);
     }
   }
 }
@@ -110,16 +114,46 @@ struct ForwardBlock {
   OnlineSoftmax state;
 };
 
-void rescale_columns(float* out, int head_dim, const float* factors) {
-  Vec factor[tile / lanes];
-  for (int i = 0; i < tile / lanes; ++i) factor[i] = load(factors + i * lanes);
-  for (int d = 0; d < head_dim; ++d) {
-#pragma GCC unroll 4
-    for (int i = 0; i < tile / lanes; ++i) {
-      float* at = out + d * tile + i * lanes;
-      store(at, load(at) * factor[i]);
-    }
+// A tile of keys with a block of queries. Its products are taken a part at a time, beside the softmax of another tile: what
+// the tiles multiply and what the vectors compute then go on at once, as far ahead as the processor looks.
+struct ForwardTile {
+  ForwardBlock* queries = nullptr;  // none: no tile
+  int block = 0;
+  std::int64_t key = 0;
+  float key_distance = 0;  // first query - first key
+  LeftTiles keys;          // rows of K
+  LeftTiles values;        // V^T, packed
+  float* products = nullptr;  // S^T, then P^T behind what has been read
+
+  bool diagonal() const { return key_distance == 0; }
+  Word* probabilities() const { return reinterpret_cast<Word*>(products); }
+};
+
+constexpr int forward_parts = 4;  // of a tile: blocks of S^T, and groups of lanes of its softmax
+static_assert(forward_parts == (tile / amx_block) * (tile / amx_block) && forward_parts == tile / lanes);
+
+// Those of the first 32 queries first, whose probabilities are done with when the others' are still wanted.
+void multiply_logits(const ForwardTile& of, int head_dim, int part) {
+  const std::int64_t m = part % 2 * amx_block, n = part / 2 * amx_block;
+  if (of.diagonal() && n < m) return;
+  finish_stores();
+  multiply_part(of.keys, words_in_place(of.queries->query_columns, tile), of.products, tile, m, n, 0, head_dim / amx_tile_depth,
+                false);
+}
+
+// O^T += V^T P^T for 32 queries, one half of the rows.
+void add_values(const ForwardTile& of, int head_dim, int queries, int half) {
+  const std::int64_t n = queries * amx_block, end = of.diagonal() ? n / amx_tile_depth + 1 : tile / amx_tile_depth;
+  const std::int64_t blocks = head_dim / amx_block, middle = (blocks + 1) / 2;
+  finish_stores();
+  for (std::int64_t m = half == 0 ? 0 : middle; m < (half == 0 ? middle : blocks); ++m) {
+    multiply_part(of.values, words_in_place(of.probabilities(), tile), of.queries->out, tile, m * amx_block, n, 0, end, of.key > 0);
   }
+}
+
+void rescale_columns(float* out, int head_dim, const float* factors, int first) {
+  const Vec factor = load(factors + first);
+  for (int d = 0; d < head_dim; ++d) store(out + d * tile + first, load(out + d * tile + first) * factor);
 }
 
 void forward(const AttentionOperands& operands, AttentionBlock first, int blocks, float* memory) {
@@ -130,9 +164,8 @@ void forward(const AttentionOperands& operands, AttentionBlock first, int blocks
   const Bf16Bits* v = static_cast<const Bf16Bits*>(operands.v) + range.keys() * head_dim;
   Scratch scratch(memory);
   Bf16Bits* const copied = scratch.halves(tile * head_dim);
-  Bf16Bits* const values = scratch.halves(tile * head_dim);  // V^T, packed
-  float* const products = scratch.floats(tile * tile);       // S^T
-  Word* const probabilities = reinterpret_cast<Word*>(products);  // P^T, written behind what has been read
+  Bf16Bits* const values[2] = {scratch.halves(tile * head_dim), scratch.halves(tile * head_dim)};  // V^T of two tiles of keys
+  float* const products[2] = {scratch.floats(tile * tile), scratch.floats(tile * tile)};
   ForwardBlock block[attention_most_query_blocks];
   for (int b = 0; b < blocks; ++b) {
     block[b].query_columns = scratch.words(tile * head_dim / 2);
@@ -147,26 +180,52 @@ void forward(const AttentionOperands& operands, AttentionBlock first, int blocks
     }
   }
 
+  // Tiles in their order: all blocks of queries that a tile of keys has, then the next keys.
+  int made = 0;
+  const auto tile_of = [&](std::int64_t key, int b) {
+    ForwardTile of;
+    if (key > range.last_key()) return of;
+    of.queries = &block[b];
+    of.block = b;
+    of.key = key;
+    of.key_distance = static_cast<float>(range.first_query(b) - key);
+    of.keys = tile_rows(k + key * head_dim, range.rows_from(key), head_dim, copied);
+    of.values = packed_left(values[key / tile % 2], tile / amx_tile_depth);
+    of.products = products[made++ % 2];
+    return of;
+  };
+  const auto tile_after = [&](const ForwardTile& of) {
+    if (of.block + 1 < blocks) return tile_of(of.key, of.block + 1);
+    const std::int64_t key = of.key + tile;
+    return tile_of(key, key <= range.first_query(0) ? 0 : static_cast<int>((key - range.first_query(0)) / tile));
+  };
+  const auto pack_values = [&](std::int64_t key) {
+    pack_left_transposed(v + key * head_dim, head_dim, range.rows_from(key), head_dim, values[key / tile % 2], tile);
+  };
+
   configure_tiles();
   const LogitScale scale = logit_scale(operands, first.head);
-  for (std::int64_t key = 0; key <= range.last_key(); key += tile) {
-    const int rows = range.rows_from(key);
-    const LeftTiles key_rows = tile_rows(k + key * head_dim, rows, head_dim, copied);
-    pack_left_transposed(v + key * head_dim, head_dim, rows, head_dim, values, tile);
-    for (int b = 0; b < blocks; ++b) {
-      const std::int64_t query = range.first_query(b);
-      if (query < key) continue;
-      ForwardBlock& own = block[b];
-      const bool diagonal = query == key;
-      const auto products_of = diagonal ? multiply_tiles<Causal::key_query> : multiply_tiles<Causal::full>;
-      const auto add_values = diagonal ? multiply_tiles<Causal::query_sum> : multiply_tiles<Causal::full>;
-      products_of(key_rows, words_in_place(own.query_columns, tile), products, tile, tile, tile, head_dim, false);
-      softmax<Bf16Words>(diagonal, products, probabilities, scale, static_cast<float>(query - key), own.state);
-      if (own.state.moved && key > 0) rescale_columns(own.out, head_dim, own.state.rescale);
-      add_values(packed_left(values, tile / amx_tile_depth), words_in_place(probabilities, tile), own.out, tile, head_dim, tile,
-                 tile, key > 0);
+  ForwardTile before, now = tile_of(0, 0);
+  pack_values(0);
+  for (int part = 0; part < forward_parts; ++part) multiply_logits(now, head_dim, part);
+  while (now.queries != nullptr) {
+    const ForwardTile next = tile_after(now);
+    ForwardBlock& own = *now.queries;
+    const SoftmaxLanes<Bf16Words> softmax_lanes_of = softmax_of<Bf16Words>(now.diagonal(), scale);
+    for (int part = 0; part < forward_parts; ++part) {
+      if (next.queries != nullptr) multiply_logits(next, head_dim, part);
+      // The second 32 queries of the tile before, then the first 32 of this one.
+      const ForwardTile& done = part < 2 ? before : now;
+      if (done.queries != nullptr) add_values(done, head_dim, part < 2 ? 1 : 0, part % 2);
+      const int lane = part * lanes;
+      const bool moved = softmax_lanes_of(now.products, now.probabilities(), scale, now.key_distance, own.state, lane);
+      if (moved && now.key > 0) rescale_columns(own.out, head_dim, own.state.rescale, lane);
     }
+    if (next.queries != nullptr && next.key != now.key) pack_values(next.key);
+    before = now;
+    now = next;
   }
+  for (int half = 0; half < 2; ++half) add_values(before, head_dim, 1, half);
   release_tiles();
 
   for (int b = 0; b < blocks; ++b) {
