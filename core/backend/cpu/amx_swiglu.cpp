@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::int64_t deepest = 4096;  // a panel still holds blocks of gate and up
 
-bool on_lines(const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data) % 64 == 0; }
 Bf16Bits* bits(const Tensor& tensor) { return static_cast<Bf16Bits*>(tensor.data); }
 
 }  // namespace

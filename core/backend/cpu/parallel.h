@@ -24,6 +24,9 @@ inline constexpr std::int64_t elements_a_range = 16384;
 // A larger output is gone from a core's caches before it is read: written past them, its lines are not fetched first.
 inline constexpr std::size_t cached_output_bytes = 2 << 20;
 
+// Whether its memory begins with a cache line, as what is written past the caches must.
+inline bool on_lines(const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data) % 64 == 0; }
+
 // body(row) over all rows of `width` elements.
 template <class Body>
 void parallel_rows(std::int64_t rows, std::int64_t width, const Body& body) {

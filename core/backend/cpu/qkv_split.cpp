@@ -73,8 +73,6 @@ QkvOperands operands_of(Tensor q, Tensor k, Tensor v, AttentionShape shape, cons
   return operands;
 }
 
-bool on_lines(const Tensor& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data) % 64 == 0; }
-
 // Whether heads of `head_dim` are worth writing past the caches to these tensors, together the output.
 bool streams(std::initializer_list<Tensor> outputs, std::int64_t head_dim) {
   std::size_t bytes = 0;

@@ -12,12 +12,7 @@ namespace {
 template <class Words> inline Vec exp2_for(Vec x) {
 #if defined(__AVX512F__)
   if constexpr (Words::pair == 2) {
-    constexpr int below = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-    const Vec r = reinterpret_cast<Vec>(_mm512_maskz_reduce_ps(0xffff, reinterpret_cast<__m512>(x), below));
-    Vec p = r * 7.70671740e-2f + 0.227644846f;
-    p = p * r + 0.695116818f;
-    p = p * r + 1.0f;
-    return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), reinterpret_cast<__m512>(x)));
+    return exp2_by(x, [](Vec r) { return ((r * 7.70671740e-2f + 0.227644846f) * r + 0.695116818f) * r + 1.0f; });
   }
 #endif
   return exp2_negative(x);

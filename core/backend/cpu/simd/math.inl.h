@@ -35,21 +35,28 @@ inline Vec exp(Vec x) {
 #endif
 }
 
+#if defined(__AVX512F__)
+// 2^x = 2^n p(r) for x up to 127, where x = n + r with n whole and 0 <= r < 1, and p is given. The forms with a mask, because
+// GCC 12 warns of the others' undefined operand.
+template <class Polynomial> inline Vec exp2_by(Vec x, const Polynomial& p) {
+  constexpr int below = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  const Vec r = reinterpret_cast<Vec>(_mm512_maskz_reduce_ps(0xffff, reinterpret_cast<__m512>(x), below));
+  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p(r)), reinterpret_cast<__m512>(x)));
+}
+#endif
+
 // 2^x for x <= 0 (a little above is fine), relative error 2e-7 down to 2^-126, and 0 far below; NaN of NaN; exactly 1 at 0, for a
 // factor of 1 is applied at every tile whose maximum is not new. 2^r by the polynomial 1 + r q(r) of degree 5 with the smallest
 // largest error over the range of r.
 #if defined(__AVX512F__)
-// x = n + r with n whole and 0 <= r < 1; for x up to 127. The forms with a mask, because GCC 12 warns of the others' undefined
-// operand.
 inline Vec exp2_negative(Vec x) {
-  constexpr int below = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  const Vec r = reinterpret_cast<Vec>(_mm512_maskz_reduce_ps(0xffff, reinterpret_cast<__m512>(x), below));
-  Vec p = r * 1.86713017e-3f + 9.01702978e-3f;
-  p = p * r + 5.57999127e-2f;
-  p = p * r + 0.240164444f;
-  p = p * r + 0.693151295f;
-  p = p * r + 1.0f;
-  return reinterpret_cast<Vec>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(p), reinterpret_cast<__m512>(x)));
+  return exp2_by(x, [](Vec r) {
+    Vec p = r * 1.86713017e-3f + 9.01702978e-3f;
+    p = p * r + 5.57999127e-2f;
+    p = p * r + 0.240164444f;
+    p = p * r + 0.693151295f;
+    return p * r + 1.0f;
+  });
 }
 #else
 // x = n + r with n whole and |r| <= 1/2.
