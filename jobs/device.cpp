@@ -65,13 +65,11 @@ ChosenDevice choose_cpu(Config& config, int local_ranks, const std::string& why)
   ChosenDevice chosen;
   chosen.backend = make_cpu_backend({threads_of_rank(local_ranks)});
   const DeviceInfo info = chosen.backend->info();
-  if (config.run.precision == Precision::bf16 && !info.has_bf16) {
-    throw config_error("run.precision: bf16, but {} ({}) has no bf16 products; use run.precision=fp32", info.name, info.instructions);
-  }
-  const bool use_bf16 = config.run.precision != Precision::fp32 && info.has_bf16;
+  const bool use_bf16 = config.run.precision == Precision::bf16 || (config.run.precision == Precision::automatic && info.has_bf16);
   chosen.compute = use_bf16 ? DType::bf16 : DType::f32;
   if (config.logging.profile) chosen.profile = add_profile(chosen.backend);
-  chosen.note = fmt::format("cpu{}, {}, {}, {}", why, info.name, info.instructions, name_of(chosen.compute));
+  chosen.note = fmt::format("cpu{}, {}, {}, {}{}", why, info.name, info.instructions, name_of(chosen.compute),
+                            use_bf16 && !info.has_bf16 ? " in software: run.precision=fp32 is faster here" : "");
   config.run.device = DeviceChoice::cpu;
   config.run.precision = use_bf16 ? Precision::bf16 : Precision::fp32;
   return chosen;

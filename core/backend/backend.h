@@ -80,7 +80,7 @@ struct AdamWStep {
 struct DeviceInfo {
   std::string name;           // processor or GPU, as a person would say it
   std::string instructions;   // "AVX512-BF16", "sm_90", ...
-  bool has_bf16 = false;
+  bool has_bf16 = false;      // bf16 products in hardware; without, they are computed in fp32 from widened operands
 };
 
 class Backend {

@@ -23,6 +23,7 @@ train: {steps: 10, batch: 4}
 schedule: {warmup: 2}
 evaluate: {lengths: [256], tokens: 512, passkey: {trials: 0}}
 logging: {every: 1}
+run: {precision: bf16}
 """
 
 

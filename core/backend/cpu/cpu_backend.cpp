@@ -59,7 +59,7 @@ CpuBackend::CpuBackend(const BackendOptions& options) {
 DeviceInfo CpuBackend::info() const {
   return {.name = processor_name(),
           .instructions = instructions_of(active_isa()),
-          .has_bf16 = active_isa() >= Isa::avx512_bf16 && MatrixProducts::has_bf16()};
+          .has_bf16 = MatrixProducts::has_bf16()};
 }
 
 // ---- memory

@@ -10,6 +10,8 @@
 #include <unordered_map>
 
 #include "core/backend/cpu/amx_products.h"
+#include "core/backend/cpu/elementwise.h"
+#include "core/backend/cpu/isa.h"
 #include "core/backend/cpu/scratch.h"
 #include "core/base/error.h"
 
@@ -103,10 +105,6 @@ Layer check_layer(const Tensor& outputs, const Tensor& weight, const Tensor& inp
 
 void check_operands(const Tensor& left, const Tensor& right) {
   LONGWAVE_CHECK(left.dtype == right.dtype, "operands are {} and {}", name_of(left.dtype), name_of(right.dtype));
-  if (left.dtype == DType::bf16 && !MatrixProducts::has_bf16()) {
-    throw config_error("bf16 matrix products need a processor with AVX512-BF16 or AMX that ONEDNN_MAX_CPU_ISA does not hide; "
-                       "use run.precision=fp32");
-  }
 }
 
 }  // namespace
@@ -116,10 +114,30 @@ struct MatrixProducts::Implementation {
   dnnl::stream stream{engine};
   std::map<Product, Ready> products;
   Scratch scratch;
+  Scratch widened_left, widened_right, widened_out;
   AmxProducts amx;
 
   void run(const Product& product, const Tensor& left, const Tensor& right, const Tensor& out) {
     if (product.m == 0 || product.n == 0 || product.k == 0) return;
+    if (product.left == DType::bf16 && !has_bf16()) return run_widened(product, left, right, out);
+    execute(product, left, right, out);
+  }
+
+  void run_widened(Product product, const Tensor& left, const Tensor& right, const Tensor& out) {
+    const auto in_fp32 = [](const Tensor& tensor, Scratch& memory) {
+      return Tensor{memory.get<float>(tensor.count()), DType::f32, tensor.shape};
+    };
+    const Tensor left_fp32 = in_fp32(left, widened_left), right_fp32 = in_fp32(right, widened_right);
+    copy_cpu(left, left_fp32);
+    copy_cpu(right, right_fp32);
+    product.left = product.right = product.out = DType::f32;
+    if (out.dtype == DType::f32) return execute(product, left_fp32, right_fp32, out);
+    const Tensor out_fp32 = in_fp32(out, widened_out);
+    execute(product, left_fp32, right_fp32, out_fp32);
+    copy_cpu(out_fp32, out);
+  }
+
+  void execute(const Product& product, const Tensor& left, const Tensor& right, const Tensor& out) {
     try {
       auto found = products.find(product);
       if (found == products.end()) found = products.emplace(product, build(product, engine)).first;
@@ -147,7 +165,7 @@ MatrixProducts::~MatrixProducts() = default;
 bool MatrixProducts::has_bf16() {
   const auto have = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (have & need) == need;
+  return active_isa() >= Isa::avx512_bf16 && (have & need) == need;
 }
 
 void MatrixProducts::forward(Tensor x, Tensor weight, Tensor y) {

@@ -18,11 +18,12 @@ class MatrixProducts {
   MatrixProducts(const MatrixProducts&) = delete;
   MatrixProducts& operator=(const MatrixProducts&) = delete;
 
-  // Whether oneDNN has bf16 products on this processor, within ONEDNN_MAX_CPU_ISA.
+  // Whether this processor multiplies bf16, within LONGWAVE_MAX_ISA and ONEDNN_MAX_CPU_ISA. Where it does not, bf16 operands are
+  // widened to fp32 copies: the same sums of the same products, slower than fp32 itself.
   static bool has_bf16();
 
   // x, weight, dy are fp32 or all bf16; y and dx are fp32 or bf16; dweight is fp32 and is added to.
-  // Throws config_error for bf16 where there is none, and Error naming the product and its shape when oneDNN fails.
+  // Throws Error naming the product and its shape when oneDNN fails.
   void forward(Tensor x, Tensor weight, Tensor y);               // y[R, N] = x[R, K] weight[N, K]^T
   void backward_input(Tensor dy, Tensor weight, Tensor dx);      // dx[R, K] = dy[R, N] weight[N, K]
   void backward_weight(Tensor dy, Tensor x, Tensor dweight);     // dweight[N, K] += dy[R, N]^T x[R, K]
