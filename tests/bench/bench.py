@@ -54,7 +54,8 @@ class Worker:
             # A failing program's messages are all there is to go by; the first one's lines are read.
             out = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
             self.processes.append(subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.PIPE, text=True))
-        self.steps, self.rate = (float(word) for word in self.read("ready"))
+        _, rate, self.precision = self.read("ready")
+        self.rate = float(rate)
 
     def read(self, word):
         for line in self.processes[0].stdout:
@@ -96,13 +97,13 @@ def start_product(options, layout):
     return start_ours(options, "evaluate-16x", layout, "rope", {"LONGWAVE_MAX_ISA": "avx512_bf16"}, ["--product"])
 
 
-def start_torch(options, case, layout, compiled):
+def start_torch(options, case, layout, compiled, precision):
     ranks, threads = LAYOUTS[layout]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [options.python, f"{HERE}/torch_worker.py"] + model_arguments(case, "fope")
-    command += [f"--seconds={options.seconds}"] + ["--compile"] * compiled + ["--fp32"] * options.fp32
+    command += [f"--seconds={options.seconds}"] + ["--compile"] * compiled + ["--fp32"] * (precision == "fp32")
     command += ["--cuda"] * on_gpu(layout)
     return Worker(command, ranks, threads, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
 
@@ -131,7 +132,7 @@ def measure(options, case, layout):
     # One peer at a time: together they would not fit into the memory of a laptop.
     for mode in ("eager", "compile") if options.python else ():
         try:
-            peer = start_torch(options, case, layout, mode == "compile")
+            peer = start_torch(options, case, layout, mode == "compile", ours.precision)
         except SystemExit as problem:  # ours is worth having without it
             print(f"PyTorch {mode} is left out: {problem}", file=sys.stderr)
             continue
@@ -157,6 +158,7 @@ def measure(options, case, layout):
         row["fraction_of_rate"] = statistics.median(
             operations / seconds * product / 1e12 for (seconds, _), (product, _) in zip(runs["ours"], runs["product"]))
     row["own_rate"] = ours.rate
+    row["precision"] = ours.precision
     row["processors"] = statistics.median(own / seconds for seconds, own in runs["ours"]) / LAYOUTS[layout][1]
     rows = [row]
     if case == "quickstart":
@@ -171,14 +173,14 @@ def measure(options, case, layout):
 
 
 def show(rows):
-    print(f"\n{'case':<16}{'layout':<8}{'tokens/s':>10}{'peer':>10}  {'best of peer':<13}{'ratio':>6}{'of rate':>9}{'TFLOP/s':>9}"
-          f"{'own rate':>10}{'processors':>12}")
+    print(f"\n{'case':<16}{'layout':<8}{'in':<6}{'tokens/s':>10}{'peer':>10}  {'best of peer':<13}{'ratio':>6}"
+          f"{'of rate':>9}{'TFLOP/s':>9}{'own rate':>10}{'processors':>12}")
     for row in rows:
         peer = f"{row['peer']:>10.0f}" if row["peer"] else f"{'-':>10}"
         ratio = f"{row['ratio']:>6.2f}" if row["ratio"] else f"{'-':>6}"
         mode = row.get("peer_mode", "-")
-        print(f"{row['case']:<16}{row['layout']:<8}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}{row['fraction_of_rate']:>9.2f}"
-              f"{row['rate'] / 1e12:>9.2f}{row['own_rate'] / 1e12:>10.2f}{row['processors']:>12.2f}")
+        print(f"{row['case']:<16}{row['layout']:<8}{row['precision']:<6}{row['ours']:>10.0f}{peer}  {mode:<13}{ratio}"
+              f"{row['fraction_of_rate']:>9.2f}{row['rate'] / 1e12:>9.2f}{row['own_rate'] / 1e12:>10.2f}{row['processors']:>12.2f}")
     print("\nMedians of alternating rounds, ratios within a round. layout: ranks x threads. of rate: operations of the step over the\n"
           "rate of oneDNN's (on a GPU cuBLASLt's) large square product, measured by turns (TFLOP/s); own rate: the same product by our\n"
           "kernels, where the processor has AMX. processors: share of its processors that our program got; below 0.95 something else\n"
@@ -195,7 +197,7 @@ def main():
     parser.add_argument("--layouts", default="1x2,2x1", help="ranks x threads, or gpu; default: 1x2,2x1")
     parser.add_argument("--rounds", type=int, default=3, help="of each program; default 3")
     parser.add_argument("--seconds", type=float, default=1.5, help="of a round, at least one step; default 1.5")
-    parser.add_argument("--fp32", action="store_true", help="both programs in fp32 instead of bf16")
+    parser.add_argument("--fp32", action="store_true", help="both programs in fp32 also where the processor has bf16")
     options = parser.parse_args()
     rows = []
     for case in options.cases.split(","):

@@ -1,6 +1,6 @@
 """The same model as worker.cpp in PyTorch, measured the same way: same arguments, same lines, rounds on request.
 
-  ready STEPS_A_ROUND 0
+  ready STEPS_A_ROUND 0 PRECISION
   round SECONDS_A_STEP PROCESSOR_SECONDS_A_STEP
 
 Written as a good PyTorch program would be: fused q, k, v and gate-up products, scaled_dot_product_attention, bf16 autocast
@@ -181,7 +181,7 @@ def main():
     step()
     steps = max(1, round(args.seconds / slowest(time.perf_counter() - begin, ranks)))
     if rank == 0:
-        print("ready", steps, 0, flush=True)
+        print("ready", steps, 0, "fp32" if args.fp32 else "bf16", flush=True)
     number = 0
     while wait_for_round(number, args.control):
         if ranks > 1:

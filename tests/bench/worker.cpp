@@ -1,7 +1,7 @@
 // Trains or evaluates one model on random tokens, a round at a time, and prints how long each round took. run.sh alternates
 // its rounds with those of torch_worker.py, which takes the same arguments and answers in the same lines.
 //
-//   ready STEPS_A_ROUND MATRIX_RATE_OF_ALL_RANKS
+//   ready STEPS_A_ROUND MATRIX_RATE_OF_ALL_RANKS PRECISION
 //   round SECONDS_A_STEP PROCESSOR_SECONDS_A_STEP    (of rank 0 and its threads: less than it had threads when others ran)
 //
 // Round n begins when the file go-n exists in --control, and the worker leaves when `stop` does: a rank that waited for the
@@ -112,7 +112,7 @@ class Worker {
   }
 
   void serve() {
-    say(fmt::format("ready {} {:.4e}", steps_, rate()));
+    say(fmt::format("ready {} {:.4e} {}", steps_, rate(), name_of(compute_)));
     if (profile_ != nullptr) profile_->clear();
     double profiled_seconds = 0;
     for (int round = 0; wait_for_round(round); ++round) {
