@@ -32,7 +32,7 @@ bool inside_allocation(const void* pointer, std::size_t bytes);
 std::size_t device_bytes();
 std::size_t device_peak_bytes();
 
-// Opens device memory to the host while it exists; nests.
+// Until the end of the last one, what a queue does may open device memory. Nests.
 class DeviceAccess {
  public:
   DeviceAccess();
@@ -40,5 +40,8 @@ class DeviceAccess {
   DeviceAccess(const DeviceAccess&) = delete;
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
+// Before device memory is touched within a DeviceAccess. A queue that only looks whether it may go on leaves it closed: the two
+// changes of protection would take longer than the look.
+void open_device();
 
 }  // namespace longwave::simt

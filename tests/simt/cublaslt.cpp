@@ -183,9 +183,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, con
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   longwave::simt::enqueue_step(stream, [p] {
-    using longwave::simt::still_allocated;
+    using longwave::simt::open_device, longwave::simt::still_allocated;
     if (still_allocated(p.a_data, p.a.bytes()) && still_allocated(p.b_data, p.b.bytes()) &&
         still_allocated(p.d_data, p.d.bytes())) {
+      open_device();
       multiply(p);
     }
     return true;

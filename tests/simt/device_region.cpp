@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "tests/simt/access.h"
 #include "tests/simt/address_sanitizer.h"
@@ -22,7 +23,10 @@ namespace {
 
 constexpr std::size_t region_bytes = std::size_t{64} << 30;  // reserved, not used, until allocated
 constexpr std::size_t redzone = 4096;
+constexpr std::size_t huge_page = std::size_t{2} << 20;  // in whole ones, opening and closing changes few entries of the page table
 constexpr std::size_t cell_bytes = 2;  // the smallest element a kernel keeps in device memory
+
+std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // The accesses to one place by the running launch.
 struct Cell {
@@ -45,15 +49,17 @@ struct DeviceMemory {
   std::map<std::uintptr_t, Allocation> allocations;
   std::map<std::uintptr_t, Allocation>::iterator last = allocations.end();  // looked up last
   std::size_t bytes = 0, peak = 0;
-  int open = 0;
+  int accesses = 0;
+  bool open = false;
 
   DeviceMemory() {
-    void* block = mmap(nullptr, region_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* block = mmap(nullptr, region_bytes + huge_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (block == MAP_FAILED) std::perror("simt: no address space for device memory"), std::abort();
-    base = static_cast<unsigned char*>(block);
+    base = static_cast<unsigned char*>(block) + (huge_page - reinterpret_cast<std::uintptr_t>(block) % huge_page);
+    madvise(base, region_bytes, MADV_HUGEPAGE);  // a wish
   }
   void protect(int protection) const {
-    if (used > 0 && mprotect(base, used, protection) != 0) std::perror("simt: mprotect"), std::abort();
+    if (used > 0 && mprotect(base, round_up(used, huge_page), protection) != 0) std::perror("simt: mprotect"), std::abort();
   }
   // The allocation that holds these bytes, or the end of `allocations`.
   std::map<std::uintptr_t, Allocation>::iterator find(const void* pointer, std::size_t wanted) {
@@ -70,8 +76,6 @@ DeviceMemory& device() {
   static auto* const instance = new DeviceMemory;
   return *instance;
 }
-
-std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 std::string block_text(std::uint32_t number) {
   const auto x = static_cast<std::uint32_t>(grid_extent(0)), y = static_cast<std::uint32_t>(grid_extent(1));
@@ -148,7 +152,7 @@ void* allocate_device(std::size_t bytes) {
   if (bytes > region_bytes || whole > region_bytes) return nullptr;
   LONGWAVE_CLOSE_MEMORY(own.base + own.used, whole - own.used);
   own.used = whole;
-  own.protect(own.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
+  own.protect(own.open ? PROT_READ | PROT_WRITE : PROT_NONE);
   // The end of the block, not only its begin, is where the redzone starts: 256-byte alignment leaves less than that unseen.
   unsigned char* const pointer = own.base + begin;
   LONGWAVE_OPEN_MEMORY(pointer, bytes);
@@ -156,6 +160,7 @@ void* allocate_device(std::size_t bytes) {
   own.bytes += bytes;
   own.peak = std::max(own.peak, own.bytes);
   const DeviceAccess access;
+  open_device();
   std::memset(pointer, 0xff, bytes);
   return pointer;
 }
@@ -183,12 +188,18 @@ bool inside_allocation(const void* pointer, std::size_t bytes) { return device()
 std::size_t device_bytes() { return device().bytes; }
 std::size_t device_peak_bytes() { return device().peak; }
 
-DeviceAccess::DeviceAccess() {
-  if (device().open++ == 0) device().protect(PROT_READ | PROT_WRITE);
-}
+DeviceAccess::DeviceAccess() { ++device().accesses; }
 
 DeviceAccess::~DeviceAccess() {
-  if (--device().open == 0) device().protect(PROT_NONE);
+  if (--device().accesses > 0 || !device().open) return;
+  device().protect(PROT_NONE);
+  device().open = false;
+}
+
+void open_device() {
+  if (device().accesses == 0) std::fprintf(stderr, "simt: device memory is opened outside a queue\n"), std::abort();
+  if (std::exchange(device().open, true)) return;
+  device().protect(PROT_READ | PROT_WRITE);
 }
 
 }  // namespace longwave::simt

@@ -136,6 +136,7 @@ class Step {
     if (operation.call == Call::message) {
       const Header header = {Call::message, 0, operation.bytes};
       if (operation.sends) {
+        open_device();
         post(comm, operation.peer, header, operation.from);
       } else {
         expected_.push_back({&comm, operation.peer, header, operation.to});
@@ -143,6 +144,7 @@ class Step {
       return;
     }
     const bool gathers = operation.call == Call::all_gather;
+    open_device();
     const Header header = {operation.call, gathers ? 0 : operation.peer, operation.bytes};
     char* const own = static_cast<char*>(operation.to) + (gathers ? static_cast<std::size_t>(comm.rank) * operation.bytes : 0);
     if ((gathers || operation.peer == comm.rank) && own != operation.from) std::memmove(own, operation.from, operation.bytes);
@@ -175,7 +177,10 @@ class Step {
       set_failed(cudaErrorLaunchFailure);
       return true;
     }
-    if (expected.to != nullptr && header.bytes > 0) std::memcpy(expected.to, message.data() + sizeof header, header.bytes);
+    if (expected.to != nullptr && header.bytes > 0) {
+      open_device();
+      std::memcpy(expected.to, message.data() + sizeof header, header.bytes);
+    }
     return true;
   }
 

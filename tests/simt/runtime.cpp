@@ -27,10 +27,13 @@ struct Runtime {
   cudaError_t failed = cudaSuccess;
   int device = 0;
   bool eager = false;
+  std::unique_ptr<DeviceAccess> open_always;
 
   Runtime() {
     const char* order = std::getenv("LONGWAVE_SIMT_QUEUES");
     eager = order != nullptr && std::strcmp(order, "eager") == 0;
+    // Opened and closed at every call it would cost more than what is called; that the host touches it is seen where queues wait.
+    if (eager) open_always = std::make_unique<DeviceAccess>();
   }
 };
 
@@ -74,7 +77,7 @@ bool collective_under_way() {
 // Runs `wanted` until `reached`; what it waits for, and collectives that peers may wait for, run in between.
 template <class Reached> cudaError_t run_until(SimtStream* wanted, const Reached& reached) {
   if (reached()) return runtime().failed;
-  const DeviceAccess access;  // once for all steps: opening and closing costs more than most of them
+  const DeviceAccess access;  // one for all steps: opening and closing costs more than most of them
   while (runtime().failed == cudaSuccess && !reached()) {
     if (wanted != nullptr && advance(wanted)) continue;
     bool moved = false;
@@ -124,6 +127,7 @@ void queue_copy(SimtStream* stream, void* to, const void* from, std::size_t byte
     for (const void* end : {static_cast<const void*>(to), from}) {
       if (is_device(end) && !still_allocated(end, bytes)) return true;
     }
+    open_device();
     std::memmove(to, from, bytes);
     return true;
   });
@@ -178,6 +182,7 @@ void give_back_branch(cudaStream_t branch) { runtime().branches.push_back(branch
 
 void enqueue(cudaStream_t stream, const Launch& launch) {
   enqueue_step(stream, [launch] {
+    open_device();
     if (!run_launch(launch)) set_failed(cudaErrorLaunchFailure);
     return true;
   });
@@ -302,6 +307,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     // The driver has copied pageable memory before it returns.
     auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
     enqueue_step(stream, [=] {
+      open_device();
       std::memcpy(to, staged->data(), bytes);
       return true;
     });
@@ -315,7 +321,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   if (bytes == 0) return state_of(stream);
   if (!good_device_range(to, bytes)) return cudaErrorInvalidValue;
   enqueue_step(stream, [=] {
-    if (still_allocated(to, bytes)) std::memset(to, value, bytes);
+    if (!still_allocated(to, bytes)) return true;
+    open_device();
+    std::memset(to, value, bytes);
     return true;
   });
   return state_of(stream);

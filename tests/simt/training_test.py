@@ -86,8 +86,9 @@ def check_graph(data, tensor):
     """The same bits, step by step, under a changing learning rate, with several micro-batches, evaluations and a resume."""
     model = {(1, 1): ["position.learnable=true"], (2, 1): [], (1, 2): ["position.kind=alibi", "model.qk_norm=true"]}[data, tensor]
     ranks = data * tensor
-    common = [*model, f"parallel.tensor={tensor}", "run.device=cuda", "train.steps=6", "train.micro_batch=1", "evaluate.every=2",
-              "evaluate.lengths=[64]", "evaluate.tokens=128", "checkpoint.every_steps=3", "checkpoint.keep=4"]
+    common = [*model, "model.context=32", "model.mlp_hidden=64", f"parallel.tensor={tensor}", "run.device=cuda", "train.steps=6",
+              "train.micro_batch=1", "evaluate.every=2", "evaluate.lengths=[64]", "evaluate.tokens=128", "checkpoint.every_steps=3",
+              "checkpoint.keep=4"]
     recorded = re.compile(r"^a step is one CUDA graph now: (\d+) operations", re.MULTILINE)
 
     def exact(name):
