@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 
 namespace longwave {
@@ -262,7 +263,7 @@ std::string format_safetensors_header(std::vector<SafetensorsEntry>& tensors,
                                     {"data_offsets", {tensor.begin, tensor.end}}}});
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  text.resize(round_up(text.size(), 8), ' ');
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 #include "core/data/tokenizer.h"
 
@@ -128,7 +129,7 @@ std::string train_sentencepiece(const std::vector<std::string_view>& texts, std:
   }
   std::int64_t bytes = 0;
   for (const std::string_view text : texts) bytes += static_cast<std::int64_t>(text.size());
-  LineIterator lines(texts, (bytes + sample_bytes - 1) / std::max<std::int64_t>(1, sample_bytes));
+  LineIterator lines(texts, divide_up(bytes, std::max<std::int64_t>(1, sample_bytes)));
   std::string model;
   // Identity normalisation and no dummy prefix: decoding gives the text back byte for byte, and an encoding does not
   // depend on where a text was cut.

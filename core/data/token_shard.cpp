@@ -37,8 +37,8 @@ std::uint64_t header_checksum(const Header& header) { return XXH3_64bits(&header
 __extension__ using uint128 = unsigned __int128;
 uint128 expected_size(const Header& header) {
   const uint128 id_bytes = static_cast<uint128>(header.tokens) * header.width;
-  const uint128 blocks = (id_bytes + header.block_bytes - 1) / header.block_bytes;
-  return sizeof(Header) + (id_bytes + 7) / 8 * 8 + blocks * 8 + static_cast<uint128>(header.documents) * 8 + 8;
+  const uint128 blocks = divide_up(id_bytes, header.block_bytes);
+  return sizeof(Header) + round_up(id_bytes, 8) + blocks * 8 + static_cast<uint128>(header.documents) * 8 + 8;
 }
 
 Header read_header(const MappedFile& file) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/base/divide.h"
+
 namespace longwave {
 
 struct ModelConfig {
@@ -20,7 +22,7 @@ struct ModelConfig {
 
   std::int64_t padded_vocabulary(std::int64_t tensor_shards = 1) const {
     const std::int64_t unit = 64 * tensor_shards;
-    return (vocabulary + unit - 1) / unit * unit;
+    return round_up(vocabulary, unit);
   }
 };
 

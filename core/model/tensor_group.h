@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "core/base/divide.h"
 #include "core/tensor/tensor.h"
 
 namespace longwave {
@@ -29,7 +30,7 @@ class TensorGroup {
   virtual void reduce_scatter(Tensor full, Tensor local);
 
   std::int64_t padded_rows(std::int64_t rows) const { return local_rows(rows) * (sequence_parallel() ? size() : 1); }
-  std::int64_t local_rows(std::int64_t rows) const { return sequence_parallel() ? (rows + size() - 1) / size() : rows; }
+  std::int64_t local_rows(std::int64_t rows) const { return sequence_parallel() ? divide_up(rows, size()) : rows; }
 };
 
 }  // namespace longwave

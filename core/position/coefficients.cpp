@@ -1,6 +1,7 @@
 // FoPE's coefficient matrices: identity plus a normal part, as counters draw it.
 #include <cmath>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 #include "core/base/random.h"
 #include "core/position/position.h"
@@ -11,7 +12,7 @@ namespace {
 // W = identity + normal(0, std) for one head; this adds the identity.
 void add_identity(const PositionPlan& plan, PositionIdentity identity, float* matrix) {
   const auto rows = static_cast<std::int64_t>(plan.frequencies.size());
-  const std::int64_t stride = identity == PositionIdentity::first ? 1 : (rows + plan.columns - 1) / plan.columns;
+  const std::int64_t stride = identity == PositionIdentity::first ? 1 : divide_up(rows, plan.columns);
   for (std::int64_t j = 0; j < plan.columns && j * stride < rows; ++j) matrix[j * stride * plan.columns + j] += 1;
 }
 

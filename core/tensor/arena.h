@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 #include "core/tensor/tensor.h"
 
@@ -20,7 +21,7 @@ class Arena {
 
   Tensor allocate(DType dtype, Shape shape) {
     Tensor tensor(nullptr, dtype, shape);
-    const std::size_t bytes = (tensor.bytes() + alignment - 1) / alignment * alignment;
+    const std::size_t bytes = round_up(tensor.bytes(), alignment);
     if (base_ != nullptr) {
       LONGWAVE_CHECK(used_ + bytes <= capacity_, "arena of {} bytes is too small", capacity_);
       tensor.data = base_ + used_;

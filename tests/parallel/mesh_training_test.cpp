@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/divide.h"
 #include "core/base/random.h"
 #include "core/model/transformer.h"
 #include "parallel/data_parallel.h"
@@ -257,7 +258,7 @@ TEST_P(MeshTraining, ActivationsTakeTheBytesOfTheFormula) {
     sent += trainer.mesh().tensor().traffic(kind).bytes;
   }
   const std::int64_t rows = batch / c.accumulation * c.model.context;
-  const std::int64_t padded = (rows + shards - 1) / shards * shards;
+  const std::int64_t padded = round_up(rows, shards);
   const auto value_bytes = static_cast<std::int64_t>(size_of(c.compute));
   const std::int64_t transfers = 8 * c.model.layers + 4;
   EXPECT_EQ(sent, c.sequence ? c.accumulation * (shards - 1) * padded / shards * c.model.width * value_bytes * transfers : 0);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/divide.h"
 #include "tests/simt/access.h"
 #include "tests/simt/address_sanitizer.h"
 #include "tests/simt/running_block.h"
@@ -25,8 +26,6 @@ constexpr std::size_t region_bytes = std::size_t{64} << 30;  // reserved, not us
 constexpr std::size_t redzone = 4096;
 constexpr std::size_t huge_page = std::size_t{2} << 20;  // in whole ones, opening and closing changes few entries of the page table
 constexpr std::size_t cell_bytes = 2;  // the smallest element a kernel keeps in device memory
-
-std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // The accesses to one place by the running launch.
 struct Cell {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/divide.h"
 #include "core/base/error.h"
 
 namespace longwave {
@@ -19,7 +20,7 @@ class Scratch {
   void* bytes(std::size_t size) {
     if (size > capacity_) {
       capacity_ = 0;
-      const std::size_t rounded = (size + 4095) / 4096 * 4096;
+      const std::size_t rounded = round_up(size, 4096);
       memory_.reset(std::aligned_alloc(4096, rounded));
       if (memory_ == nullptr) {
         throw config_error("no memory: {} bytes of working memory were refused; use a smaller micro-batch", size);
