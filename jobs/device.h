@@ -28,6 +28,11 @@ struct ChosenDevice {
 // config_error where `cuda` cannot be had.
 ChosenDevice choose_device(Config& config, int local_ranks, int local_rank = 0);
 
+// The same for the ranks of a job, on whatever nodes they are: `auto` is what all of them have, a GPU or none, bf16 or fp32. On
+// CPUs all compute with the instructions of the least of them, so that what several ranks hold in common has the same bits on
+// each. Collective; throws on every rank.
+ChosenDevice choose_common_device(Config& config, Communicator& control, int local_ranks, int local_rank);
+
 // Throws config_error on every rank when two of a host have taken one GPU. Collective.
 void refuse_shared_devices(Communicator& control, const ChosenDevice& device, const std::string& host);
 

@@ -12,8 +12,8 @@ Job::Job(MpiEnvironment& environment, Communicator& control_ranks, Config wanted
     data = std::make_unique<Dataset>(config.data, config.model.vocabulary);
     finish_config(config, control.size(), data->vocabulary());
     shape = resolve_mesh(control.size(), config.parallel.tensor, config.parallel.data, config.model, config.train.batch);
-    device = choose_device(config, mpi.local_size(), mpi.local_rank());
   });
+  device = choose_common_device(config, control, mpi.local_size(), mpi.local_rank());
   together(control, [&] { refuse_shared_devices(control, device, mpi.host()); });
   together(control, [&] { tensors = make_device_communicator(control, *device.backend); });
   mesh = std::make_unique<Mesh>(control, tensors ? *tensors : control, shape);

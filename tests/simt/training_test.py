@@ -159,6 +159,13 @@ def check_refusals():
         result = run(OPTIONS.simt, [f"run.name=fallback-{name}", "train.steps=1", "schedule.warmup=1"], 1, environment)
         if result.returncode != 0 or f"cpu (no GPU: {words}" not in result.stdout:
             sys.exit(f"auto where {words}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+    only_one = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export LONGWAVE_SIMT_DEVICES=0; exec "$@"', "sh"]
+    result = launch(only_one, OPTIONS.simt, ["run.name=partly", "train.steps=1", "schedule.warmup=1"], 2)
+    if result.returncode != 0 or "cpu (no GPU on rank 1: no GPU is visible" not in result.stdout:
+        sys.exit(f"auto where rank 1 has no GPU: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
+    result = launch(only_one, OPTIONS.simt, ["run.name=refused", "run.device=cuda"], 2)
+    if result.returncode != 78 or result.stderr.count("longwave: ") != 1 or "no GPU is visible" not in result.stderr:
+        sys.exit(f"cuda where rank 1 has no GPU: exit code {result.returncode}\n{result.stderr}")
 
 
 def check_driverless():

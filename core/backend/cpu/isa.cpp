@@ -56,9 +56,17 @@ Isa parse_max_isa(const char* value) {
   throw config_error("LONGWAVE_MAX_ISA={}: not an instruction set; use baseline, avx2, avx512, avx512_bf16 or amx_bf16", value);
 }
 
-Isa active_isa() {
-  static const Isa isa = std::min(processor_isa(), parse_max_isa(std::getenv("LONGWAVE_MAX_ISA")));
+namespace {
+
+Isa& chosen_isa() {
+  static Isa isa = std::min(processor_isa(), parse_max_isa(std::getenv("LONGWAVE_MAX_ISA")));
   return isa;
 }
+
+}  // namespace
+
+Isa active_isa() { return chosen_isa(); }
+
+void limit_isa(Isa most) { chosen_isa() = std::min(chosen_isa(), most); }
 
 }  // namespace longwave

@@ -32,8 +32,11 @@ Isa processor_isa();
 // config_error.
 Isa parse_max_isa(const char* value);
 
-// The smaller of the two, read once. Throws config_error for a bad LONGWAVE_MAX_ISA.
+// The smaller of the two, read once, and never more than limit_isa allows. Throws config_error for a bad LONGWAVE_MAX_ISA.
 Isa active_isa();
+
+// From here on no more than `most`: what the ranks of a job have in common. Not while other threads compute.
+void limit_isa(Isa most);
 
 using Bf16Bits = std::uint16_t;  // memory of a bf16 element, as kernels see it
 
