@@ -192,6 +192,7 @@ ExitCode run_train(const TrainArguments& arguments) {
     trace.start_watch = std::move(start_watch);
     Config config;
     together(*control, [&] { config = load_config(arguments.config, arguments.overrides); });
+    keep_saved_precision(config, *control);
     job.emplace(mpi, *control, std::move(config), arguments);
     return job->run(trace);
   });

@@ -108,6 +108,24 @@ void tidy(const std::string& folder, const FoundCheckpoint& found, Phase& phase,
 
 std::string checkpoints_folder(const std::string& run) { return run + "/checkpoints"; }
 
+void keep_saved_precision(Config& config, Communicator& control) {
+  if (config.run.precision != Precision::automatic) return;
+  std::string saved;
+  together(control, [&] {
+    if (control.rank() != 0) return;
+    for (const std::int64_t step : choose_steps(config).candidates) {
+      const std::unique_ptr<CheckpointReader> reader = try_open(checkpoints_folder(config.run_directory()), step);
+      if (!reader) continue;
+      for (const auto& [key, value] : reader->manifest().facts.config) {
+        if (key == "run.precision") saved = value;
+      }
+      return;
+    }
+  });
+  saved = broadcast_text(control, saved, 0);
+  if (!saved.empty()) config.run.precision = saved == "bf16" ? Precision::bf16 : Precision::fp32;
+}
+
 void check_resume(const Config& config) {
   const std::string folder = checkpoints_folder(config.run_directory());
   const Choice choice = choose_steps(config);

@@ -18,6 +18,10 @@ namespace longwave {
 
 std::string checkpoints_folder(const std::string& run);
 
+// A run that goes on computes as it did: run.precision, where it is auto, becomes that of the newest checkpoint, on whatever
+// machine this is. Before a device is chosen. Collective; throws like check_resume when a step is not there.
+void keep_saved_precision(Config& config, Communicator& control);
+
 // What can be refused before the run directory is touched: run.resume, a step that is not there, and a configuration that
 // differs from the checkpoint's. Reads manifests only; for one rank. Throws config_error; data_error when there is nothing to
 // resume from.

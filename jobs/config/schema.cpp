@@ -78,11 +78,11 @@ std::vector<Setting> run_settings() {
       number("run.seed", at(&Config::run, &R::seed), {}, "", "of initial weights, coefficients, data order and prompts"),
       word("run.device", at(&Config::run, &R::device),
            {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
-           "what computes; auto takes a GPU where there is one"),
+           "what computes; auto takes a GPU where every rank has one"),
       word("run.precision", at(&Config::run, &R::precision),
            {{"auto", Precision::automatic}, {"bf16", Precision::bf16}, {"fp32", Precision::fp32}},
-           "of matrix products and activations; auto is bf16 where the hardware has it; bf16 where a CPU has it not is "
-           "computed in software, slower than fp32; master weights are fp32 always"),
+           "of matrix products and activations; auto is what the run began with, at first bf16 where the hardware of every "
+           "rank has it; bf16 where a CPU has it not is computed in software, slower than fp32; master weights are fp32 always"),
       word("run.cuda_graph", at(&Config::run, &R::cuda_graph),
            {{"auto", GraphChoice::automatic}, {"true", GraphChoice::on}, {"false", GraphChoice::off}},
            "a step's passes and reductions as one CUDA graph; auto: where the device can; not tried on a GPU yet"),

@@ -30,6 +30,17 @@ class Continuation(TinyRunTest):
                     self.assertEqual(self.outcome(name), self.outcome(f"{name}-again"))
                     self.assertEqual([line[0] for line in self.metrics(name)], list(range(1, 21)))
 
+    def test_automatic_precision_is_what_the_run_began_with(self):
+        for precision in ("fp32", "bf16"):
+            with self.subTest(precision=precision):
+                name = f"automatic-{precision}"
+                self.train(name, f"run.precision={precision}", ranks=2)
+                expected = self.outcome(name)
+                self.reopen(name)
+                self.remove_after(name, 10)
+                self.assertIn("goes on from", self.train(name, "run.precision=auto", ranks=2))
+                self.assertEqual(self.outcome(name), expected)
+
     def signalled(self, name, number, rank, ranks):
         """Sends a signal to one rank in mid-run and returns the step at which all stopped."""
         process = self.start(name, "train.steps=100000", "schedule.warmup=3", ranks=ranks)
