@@ -44,6 +44,15 @@ Sampler Dataset::make_sampler(std::int64_t context, std::uint64_t seed, double p
   return Sampler(std::move(sources), context, seed, passkey_fraction > 0 ? passkeys_.get() : nullptr, passkey_fraction);
 }
 
+std::uint64_t Dataset::fingerprint() const {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;  // a product with it keeps the order of the sources in the hash
+  std::uint64_t hash = tokenizer_ ? tokenizer_->fingerprint() : 0;
+  for (const std::vector<Source>* part : {&train_, &validation_}) {
+    for (const Source& source : *part) hash = hash * odd + fingerprint_of(*source.tokens);
+  }
+  return hash;
+}
+
 TokenStream Dataset::validation() const {
   std::vector<const TokenSource*> sources;
   for (const Source& source : validation_) sources.push_back(source.tokens.get());

@@ -26,6 +26,8 @@ class Dataset {
   // Ids at or above `vocabulary` are refused as they are read. Throws data_error when a source is shorter than a sample.
   Sampler make_sampler(std::int64_t context, std::uint64_t seed, double passkey_fraction) const;
   TokenStream validation() const;
+  // A hash of the tokenizer and of samples of every source: equal where ranks have opened the same files. Throws data_error.
+  std::uint64_t fingerprint() const;
   bool has_validation() const { return !validation_.empty(); }
   const PasskeyMaker& passkeys() const { return *passkeys_; }
 

@@ -1,5 +1,6 @@
 #include "jobs/job.h"
 
+#include "jobs/same_job.h"
 #include "parallel/agreement.h"
 #include "parallel/device_communicator.h"
 
@@ -13,6 +14,8 @@ Job::Job(MpiEnvironment& environment, Communicator& control_ranks, Config wanted
     finish_config(config, control.size(), data->vocabulary());
     shape = resolve_mesh(control.size(), config.parallel.tensor, config.parallel.data, config.model, config.train.batch);
   });
+  refuse_unlike_configs(control, config, mpi.host());
+  refuse_unlike_data(control, *data, mpi.host());
   device = choose_common_device(config, control, mpi.local_size(), mpi.local_rank());
   together(control, [&] { refuse_shared_devices(control, device, mpi.host()); });
   together(control, [&] { tensors = make_device_communicator(control, *device.backend); });

@@ -1,7 +1,10 @@
 #include "core/data/token_source.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/file.h"
@@ -119,6 +122,18 @@ std::unique_ptr<TokenSource> open_token_source(const std::string& path, const To
   for (const std::string& file : list_files(path)) parts.push_back(open_file(file, tokenizer, options));
   if (parts.size() == 1) return std::move(parts.front());
   return std::make_unique<ConcatenatedSource>(path, std::move(parts));
+}
+
+std::uint64_t fingerprint_of(const TokenSource& source) {
+  constexpr std::int64_t places = 16, length = 256;
+  std::uint64_t hash = static_cast<std::uint64_t>(source.size());
+  const std::int64_t count = std::min(length, source.size());
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  for (std::int64_t place = 0; place < places; ++place) {
+    source.read((source.size() - count) * place / (places - 1), count, ids.data());
+    hash = XXH3_64bits_withSeed(ids.data(), ids.size() * sizeof(std::int32_t), hash);
+  }
+  return hash;
 }
 
 }  // namespace longwave

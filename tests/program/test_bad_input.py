@@ -108,17 +108,21 @@ class BadData(ProgramTest):
         data = bytearray(shard.read_bytes())
         data[len(data) // 2] ^= 1
         shard.write_bytes(data)
+        # Ranks compare samples of what they have opened, which finds it before there is a run directory.
         result = self.run_program("train", "job.yaml", *self.use(shard), ranks=2)
+        self.assert_refused(result, DATA, shard.name)
+        self.assertFalse(self.run_directory().exists())
+        result = self.run_program("train", "job.yaml", *self.use(shard))
         self.assert_refused(result, DATA, shard.name)
         self.assertEqual(self.status()["state"], "failed")
         self.assertEqual(self.status()["exit_code"], DATA)
 
     def test_token_id_out_of_range_names_file_and_offset(self):
-        ids = [i % 200 for i in range(4000)]
-        ids[1234] = 60000
+        ids = [i % 200 for i in range(12000)]
+        ids[1234] = 60000  # between the samples that ranks compare
         (self.folder / "raw.bin").write_bytes(struct.pack(f"<{len(ids)}H", *ids))
         result = self.run_program("train", "job.yaml", "data.tokenizer=none", "data.dtype=uint16", "model.vocabulary=257",
-                                  "data.train=raw.bin", "data.validation=raw.bin", "train.steps=200")
+                                  "data.train=raw.bin", "data.validation=raw.bin", "train.steps=200", ranks=2)
         self.assert_refused(result, DATA, "raw.bin", "60000")
         self.assertEqual(self.status()["exit_code"], DATA)
 

@@ -1,5 +1,7 @@
-"""A job whose ranks are on unlike processors: all take what the least of them has."""
+"""A job whose ranks are on unlike nodes: all take what the least processor has, and all have to read the same files."""
 
+import random
+import shutil
 import unittest
 
 from program import ProgramTest
@@ -10,7 +12,7 @@ def only_on(rank, setting):
     return ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || export {setting}; exec "$@"', "sh"]
 
 
-class UnlikeNodes(ProgramTest):
+class UnlikeProcessors(ProgramTest):
     def train_with(self, name, wrapper=(), *overrides, environment=None):
         process = self.start_program("train", "job.yaml", f"run.name={name}", "run.precision=auto", *overrides, ranks=2,
                                      wrapper=wrapper, environment=environment)
@@ -34,6 +36,53 @@ class UnlikeNodes(ProgramTest):
         everybody = self.train_with("all")
         lesser = self.train_with("lesser", only_on(1, "ONEDNN_MAX_CPU_ISA=AVX2"))
         self.assertIn("fp32 (rank 1 has no bf16)" if ", bf16" in everybody else ", fp32", lesser)
+
+
+class UnlikeFiles(ProgramTest):
+    """Rank 1 runs in a folder of its own, as on a node whose disk is its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.folder / "other"
+        self.other.mkdir()
+        shutil.copytree(self.folder / "text", self.other / "text")
+        shutil.copy(self.folder / "job.yaml", self.other)
+
+    def run_there(self):
+        process = self.start_program("train", "job.yaml", f"run.dir={self.folder}/runs", ranks=2, wrapper=[
+            "sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || cd other; exec "$@"', "sh"])
+        out, errors = process.communicate(timeout=120)
+        return process.returncode, out, errors
+
+    def assert_refused_there(self, code, *pieces):
+        returncode, out, errors = self.run_there()
+        lines = [line for line in errors.splitlines() if line.startswith("longwave: ")]
+        self.assertEqual((returncode, len(lines)), (code, 1), out + errors)
+        for piece in pieces:
+            self.assertIn(piece, lines[0])
+        self.assertFalse((self.folder / "runs").exists(), "a run directory was made")
+
+    def test_the_same_files_train(self):
+        returncode, out, errors = self.run_there()
+        self.assertEqual(returncode, 0, out + errors)
+
+    def test_another_job_file_is_refused(self):
+        job = (self.other / "job.yaml").read_text()
+        (self.other / "job.yaml").write_text(job.replace("learning_rate: 1e-2", "learning_rate: 2e-2"))
+        self.assert_refused_there(78, "rank 1 on ", "optimizer.learning_rate: 0.02", "rank 0", "optimizer.learning_rate: 0.01")
+
+    def test_other_data_is_refused(self):
+        draw = random.Random(6)
+        for side in ("train", "validation"):
+            with self.subTest(side=side):
+                file = self.other / "text" / side / "a.txt"
+                kept = file.read_text()
+                words = kept.split(" ")
+                draw.shuffle(words)
+                file.write_text(" ".join(words))
+                self.assertEqual(file.stat().st_size, len(kept))
+                self.assert_refused_there(65, "rank 1 on ", "has other data")
+                file.write_text(kept)
 
 
 if __name__ == "__main__":
