@@ -35,7 +35,7 @@ std::size_t device_of(int local_rank, const CudaDevices& devices) {
 struct GpuOffer {
   CudaDevices devices;
   std::string obstacle;  // empty when it can
-  bool unexpected = false;  // not of a program that was built without CUDA, nor where the job asks for the CPU
+  bool unexpected = false;  // the obstacle: not in a program without CUDA, nor where the job asks for the CPU
 
   bool usable() const { return obstacle.empty(); }
 };
@@ -159,7 +159,8 @@ ChosenDevice choose_common_device(Config& config, Communicator& control, int loc
   const bool own_bf16 = backend->info().has_bf16;
   const Smallest bf16 = smallest_of(control, own_bf16);
   common.has_bf16 = bf16.value == 1;
-  if (own_bf16 && !common.has_bf16) common.precision_note = fmt::format(" (rank {} has no bf16)", bf16.rank);
+  const bool chosen_here = config.run.precision == Precision::automatic;
+  if (chosen_here && own_bf16 && !common.has_bf16) common.precision_note = fmt::format(" (rank {} has no bf16)", bf16.rank);
   together(control, [&] { chosen = choose_cpu(config, std::move(backend), common, why); });
   return chosen;
 }
