@@ -29,11 +29,12 @@ void refuse_unlike_configs(Communicator& control, const Config& config, const st
 
 void refuse_unlike_data(Communicator& control, const Dataset& data, const std::string& host) {
   if (control.size() == 1) return;  // reading samples would be for nothing
-  std::uint64_t own = 0;
-  together(control, [&] { own = data.fingerprint(); });
-  const std::string first = broadcast_text(control, fmt::format("{}", own), 0);
+  std::int64_t own = 0;
+  together(control, [&] { own = static_cast<std::int64_t>(data.fingerprint()); });
+  std::int64_t first = own;
+  control.broadcast(&first, 1, Element::i64, 0);
   together(control, [&] {
-    if (first == fmt::format("{}", own)) return;
+    if (first == own) return;
     throw data_error("rank {} on {} has other data or another tokenizer than rank 0; give every node the same files",
                      control.rank(), host);
   });

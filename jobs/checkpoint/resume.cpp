@@ -31,6 +31,14 @@ std::unique_ptr<CheckpointReader> try_open(const std::string& folder, std::int64
   }
 }
 
+// The first of these steps that opens, or null.
+std::unique_ptr<CheckpointReader> first_to_open(const std::string& folder, const std::vector<std::int64_t>& steps) {
+  for (const std::int64_t step : steps) {
+    if (auto reader = try_open(folder, step)) return reader;
+  }
+  return nullptr;
+}
+
 // Whether the run has gone back to run.resume_step already: its newest step was saved under this setting.
 bool has_gone_back(const std::string& folder, const std::vector<std::int64_t>& newest_first, std::int64_t wanted) {
   for (const std::int64_t step : newest_first) {
@@ -113,13 +121,10 @@ void keep_saved_precision(Config& config, Communicator& control) {
   std::string saved;
   together(control, [&] {
     if (control.rank() != 0) return;
-    for (const std::int64_t step : choose_steps(config).candidates) {
-      const std::unique_ptr<CheckpointReader> reader = try_open(checkpoints_folder(config.run_directory()), step);
-      if (!reader) continue;
-      for (const auto& [key, value] : reader->manifest().facts.config) {
-        if (key == "run.precision") saved = value;
-      }
-      return;
+    const auto reader = first_to_open(checkpoints_folder(config.run_directory()), choose_steps(config).candidates);
+    if (!reader) return;
+    for (const auto& [key, value] : reader->manifest().facts.config) {
+      if (key == "run.precision") saved = value;
     }
   });
   saved = broadcast_text(control, saved, 0);
@@ -136,12 +141,9 @@ void check_resume(const Config& config) {
   if (config.run.resume == Resume::required && choice.candidates.empty()) {
     throw data_error("{}: run.resume is required, and there is no checkpoint to go on from", folder);
   }
-  for (const std::int64_t step : choice.candidates) {
-    const std::unique_ptr<CheckpointReader> reader = try_open(folder, step);
-    if (!reader) continue;
+  if (const auto reader = first_to_open(folder, choice.candidates)) {
     Config copy = config;
     check_against(copy, *reader);
-    return;
   }
 }
 

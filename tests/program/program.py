@@ -56,8 +56,8 @@ class ProgramTest(unittest.TestCase):
         launcher = ["mpirun", "--quiet", "-n", str(ranks), "--bind-to", "none"] if ranks else []
         return launcher + list(wrapper) + [str(BINARY)] + [str(argument) for argument in arguments]
 
-    def run_program(self, *arguments, ranks=0, environment=None, limit=120, **options):
-        return subprocess.run(self.command(arguments, ranks), cwd=self.folder, env=self.environment(environment), text=True,
+    def run_program(self, *arguments, ranks=0, environment=None, wrapper=(), limit=120, **options):
+        return subprocess.run(self.command(arguments, ranks, wrapper), cwd=self.folder, env=self.environment(environment), text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, **options)
 
     def start_program(self, *arguments, ranks=0, environment=None, wrapper=()):

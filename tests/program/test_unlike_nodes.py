@@ -7,18 +7,15 @@ import unittest
 from program import ProgramTest
 
 
-def only_on(rank, setting):
-    """A wrapper: rank `rank` alone has `setting` in its environment."""
-    return ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || export {setting}; exec "$@"', "sh"]
+def only_on(rank, command):
+    """A wrapper: rank `rank` alone does `command` first."""
+    return ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {command}; exec "$@"', "sh"]
 
 
 class UnlikeProcessors(ProgramTest):
     def train_with(self, name, wrapper=(), *overrides, environment=None):
-        process = self.start_program("train", "job.yaml", f"run.name={name}", "run.precision=auto", *overrides, ranks=2,
-                                     wrapper=wrapper, environment=environment)
-        out, errors = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, 0, out + errors)
-        return out
+        return self.train(f"run.name={name}", "run.precision=auto", *overrides, ranks=2, wrapper=wrapper,
+                          environment=environment).stdout
 
     def test_all_compute_with_the_instructions_of_the_least(self):
         for mesh in ("data", "tensor"):
@@ -27,14 +24,14 @@ class UnlikeProcessors(ProgramTest):
             for rank in range(2):
                 with self.subTest(mesh=mesh, rank=rank):
                     name = f"{mesh}-{rank}"
-                    out = self.train_with(name, only_on(rank, "LONGWAVE_MAX_ISA=baseline"), f"parallel.{mesh}=2")
+                    out = self.train_with(name, only_on(rank, "export LONGWAVE_MAX_ISA=baseline"), f"parallel.{mesh}=2")
                     self.assertIn(f"SSE2 (all that rank {rank} has), fp32", out)
                     for mine, theirs in zip(self.metrics(name), self.metrics(f"{mesh}-all"), strict=True):
                         self.assertAlmostEqual(mine["loss"], theirs["loss"], delta=1e-4, msg=f"step {mine['step']}")
 
     def test_bf16_is_for_all_or_none(self):
         everybody = self.train_with("all")
-        lesser = self.train_with("lesser", only_on(1, "ONEDNN_MAX_CPU_ISA=AVX2"))
+        lesser = self.train_with("lesser", only_on(1, "export ONEDNN_MAX_CPU_ISA=AVX2"))
         self.assertIn("fp32 (rank 1 has no bf16)" if ", bf16" in everybody else ", fp32", lesser)
 
 
@@ -49,22 +46,15 @@ class UnlikeFiles(ProgramTest):
         shutil.copy(self.folder / "job.yaml", self.other)
 
     def run_there(self):
-        process = self.start_program("train", "job.yaml", f"run.dir={self.folder}/runs", ranks=2, wrapper=[
-            "sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || cd other; exec "$@"', "sh"])
-        out, errors = process.communicate(timeout=120)
-        return process.returncode, out, errors
+        return self.run_program("train", "job.yaml", f"run.dir={self.folder}/runs", ranks=2, wrapper=only_on(1, "cd other"))
 
     def assert_refused_there(self, code, *pieces):
-        returncode, out, errors = self.run_there()
-        lines = [line for line in errors.splitlines() if line.startswith("longwave: ")]
-        self.assertEqual((returncode, len(lines)), (code, 1), out + errors)
-        for piece in pieces:
-            self.assertIn(piece, lines[0])
+        self.assert_refused(self.run_there(), code, *pieces)
         self.assertFalse((self.folder / "runs").exists(), "a run directory was made")
 
     def test_the_same_files_train(self):
-        returncode, out, errors = self.run_there()
-        self.assertEqual(returncode, 0, out + errors)
+        result = self.run_there()
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_another_job_file_is_refused(self):
         job = (self.other / "job.yaml").read_text()

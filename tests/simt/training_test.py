@@ -38,6 +38,11 @@ def launch(before, program, arguments, ranks, environment=None):
     return subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False)
 
 
+def only_on(rank, command):
+    """What `launch` puts before the program, so that rank `rank` alone does `command` first."""
+    return ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {command}; exec "$@"', "sh"]
+
+
 def train(program, name, *arguments, ranks=1, environment=None):
     result = run(program, [f"run.name={name}", *arguments], ranks, environment)
     if result.returncode != 0:
@@ -113,8 +118,7 @@ def check_graph(data, tensor):
     compare("eager queues", "eager", train(OPTIONS.simt, "eager", *common, "run.cuda_graph=auto", ranks=ranks,
                                            environment={"LONGWAVE_SIMT_QUEUES": "eager"}))
     # The last rank alone cannot record: none does.
-    limit = "export LONGWAVE_SIMT_CAPTURE_LIMIT=150"
-    broken = ["sh", "-c", f'[ "$OMPI_COMM_WORLD_RANK" != {ranks - 1} ] || {limit}; exec "$@"', "sh"]
+    broken = only_on(ranks - 1, "export LONGWAVE_SIMT_CAPTURE_LIMIT=150")
     falls_back = launch(broken, OPTIONS.simt, ["run.name=broken", *common, "run.cuda_graph=auto"], ranks)
     if falls_back.returncode != 0 or "steps are queued one by one: no CUDA graph: " not in falls_back.stdout:
         sys.exit(f"a capture that breaks: exit code {falls_back.returncode}\n{falls_back.stdout}\n{falls_back.stderr}")
@@ -159,7 +163,7 @@ def check_refusals():
         result = run(OPTIONS.simt, [f"run.name=fallback-{name}", "train.steps=1", "schedule.warmup=1"], 1, environment)
         if result.returncode != 0 or f"cpu (no GPU: {words}" not in result.stdout:
             sys.exit(f"auto where {words}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
-    only_one = ["sh", "-c", '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export LONGWAVE_SIMT_DEVICES=0; exec "$@"', "sh"]
+    only_one = only_on(1, "export LONGWAVE_SIMT_DEVICES=0")
     result = launch(only_one, OPTIONS.simt, ["run.name=partly", "train.steps=1", "schedule.warmup=1"], 2)
     if result.returncode != 0 or "cpu (no GPU on rank 1: no GPU is visible" not in result.stdout:
         sys.exit(f"auto where rank 1 has no GPU: exit code {result.returncode}\n{result.stdout}\n{result.stderr}")
