@@ -1,13 +1,10 @@
 #include "core/backend/cpu/isa.h"
 
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
+#include "core/backend/cpu/amx_permission.h"
 #include "core/base/error.h"
 
 namespace longwave {
@@ -22,20 +19,6 @@ const char* name_of(Isa isa) {
   }
   return "?";
 }
-
-namespace {
-
-// AMX-TILE and AMX-BF16 (CPUID leaf 7), and the kernel's leave to use the tiles (Linux 5.16: Documentation/x86/xstate.rst).
-bool has_amx() {
-  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
-  constexpr long request_permission = 0x1023, tile_data = 18;
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  if ((edx & amx_bf16) == 0 || (edx & amx_tile) == 0) return false;
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-}
-
-}  // namespace
 
 Isa processor_isa() {
   __builtin_cpu_init();
